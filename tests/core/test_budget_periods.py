@@ -18,6 +18,7 @@ from gangline_core.limits.gates import judge
 from gangline_core.limits.spending import bound_cost, spent
 from gangline_core.reasons import ReasonCode
 from gangline_core.settings import check_group
+from gangline_core.spec import ServiceClass
 from gangline_core.state import decode_snapshot, encode_snapshot
 from gangline_core.telling.explain import explain
 from gangline_core.wake import next_wake_ms
@@ -152,6 +153,29 @@ def test_whoever_a_safe_budget_has_room_for_once_others_cost_less_than_they_coul
     made.at = next_wake_ms(made.state, "default", made.at)
     made.round()
     assert made.job(job).tasks
+    assert made.at - began_ms == 1_200_000
+
+
+def test_those_for_whom_room_is_being_cleared_are_counted_until_a_safe_budget_has_room():
+    made = World(node("n1", gpus=4), groups=[group("lab", budget_gpu_hours=7, budget_mode=BudgetMode.SAFE), group("x")])
+    made.tell("admission", f.PricesSet(milli={"h100": 4_000, "a100": 1_000}, by="root"))
+    made.submit_running(spec(group="lab", time_limit_s=3600, grace_s=0), ("n1", [0]))
+    made.submit_running(
+        spec(group="x", gpus=2, service_class=ServiceClass.OPPORTUNISTIC, grace_s=9_000), ("n1", [1, 2])
+    )
+    asked = {"group": "lab", "gpu_models": ["A100"], "time_limit_s": 3600, "grace_s": 0}
+    first = made.submit(spec(gpus=2, **asked))
+    made.settle(stops=False)
+    assert first in made.state.kept.claims
+    second = made.submit(spec(gpus=1, cpus=4, memory_mib=2, preempts=False, **{**asked, "time_limit_s": 7_200}))
+    made.settle(stops=False)
+    assert made.reason(second) == ReasonCode.BUDGET_SHORT
+    began_ms = made.at
+    while not made.job(second).tasks and made.at - began_ms < 3 * HOUR:
+        woken = next_wake_ms(made.state, "default", made.at)
+        assert woken is not None
+        made.at = woken
+        made.round()
     assert made.at - began_ms == 1_200_000
 
 

@@ -13,7 +13,7 @@ from gangline_core.ids import JobId
 from gangline_core.limits.budgets import GPU_HOUR, safe_budgets, worst_cost
 from gangline_core.limits.spending import bound_cost
 from gangline_core.scoring import columns as c
-from gangline_core.state import State
+from gangline_core.state import State, count
 
 SLOPE_MS = 1_000
 """Over this time it is seen how fast what is counted falls."""
@@ -34,6 +34,11 @@ def budget_room_ms(state: State, pool: str, now: int) -> int | None:
     if not safe:
         return None
     bound, soon = bound_cost(state, now), bound_cost(state, now + SLOPE_MS)
+    for own in (state.kept.jobs[job] for job in state.kept.claims):
+        # Whoever has room cleared for it is counted as if it ran already.
+        for path in ancestors(own.spec.group):
+            for counted in (bound, soon):
+                count(counted, path, worst_cost(own.spec, state.kept.prices))
 
     def waits_ms(group: str, cost: int) -> Iterator[int | None]:
         for budget in safe_budgets(state, group):
