@@ -51,6 +51,7 @@ SAMPLES: dict[str, Any] = {
             }
         }
     },
+    "service.annotations": {"cloud/internal": "true"},
     "ingress.annotations": {"cert-manager.io/cluster-issuer": "x"},
     "networkPolicy.apiFrom": [{"ipBlock": {"cidr": "10.0.0.0/8"}}],
     "networkPolicy.busFrom": [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "billing"}}}],
@@ -193,6 +194,24 @@ def test_a_value_of_another_type_is_refused(path: Path, value: Object) -> None:
     done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode != 0
     assert "/".join(path) in done.stderr
+
+
+@needs_helm
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        ({"nats": {"storage": {"size": "-3Gi"}}}, "at '/nats/storage/size'"),
+        ({"archive": {"size": "20 GB"}}, "at '/archive/size'"),
+        ({"jobs": {"namespace": "system"}}, "set jobs.createNamespace to false"),
+        ({"nats": {"enabled": False}}, "nats.url must be set"),
+        ({"service": {"type": "ExternalName"}}, "at '/service/type'"),
+    ],
+)
+def test_what_the_cluster_would_refuse_half_way_through_is_refused_before(values: Object, told: str) -> None:
+    command = [str(HELM), "template", "release", str(CHART), "--namespace", "system", "--values", "-"]
+    done = subprocess.run(command, input=json.dumps(values), capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode != 0
+    assert told in done.stderr
 
 
 def test_every_level_of_settings_refuses_what_it_does_not_know() -> None:
