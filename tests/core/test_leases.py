@@ -90,3 +90,17 @@ def test_leases_end_while_nobody_can_be_moved_and_the_first_one_who_can_be_is_th
     assert next_wake_ms(world.state, "default", world.at) == over
     assert world.wait(50).round() is not None
     assert world.state.kept.pools["default"].leased_at == world.at
+
+
+def test_who_has_to_give_way_stays_where_nobody_can_come() -> None:
+    """Fewer tasks may be on the node than are there by now, so nobody else finds room on it whoever goes."""
+    world = World(node("n1", gpus=2)).set_policy(ordering="priority", lease_s=100, starvation_s=0, preemption=False)
+    runs = [world.submit_running(spec(gpus=1, checkpoints=True), "n1") for _ in range(2)]
+    first = world.submit(gpus=1, priority=5)
+    world.set_policy(node_tasks_max=1)
+    world.wait(200).settle()
+    assert all(world.job(job).tasks for job in runs)
+    assert not world.job(first).tasks
+    world.set_policy(node_tasks_max=512)
+    world.wait(200).settle()
+    assert world.job(first).tasks

@@ -121,7 +121,9 @@ def _move(table: Table, preemptor: Preemptor, movers: dict[JobId, str], *, loser
             continue
         nodes = {task.node for task in tasks}
         comers = [job for job, places in seats.items() if any(place.node in nodes for place in places)]
-        preemptor.let_go(loser, table.state.kept.jobs[comers[0]], rule=BY_LEASE)
+        # Where nobody comes its room is gone for another reason, such as a card that failed.
+        if comers:
+            preemptor.let_go(loser, table.state.kept.jobs[comers[0]], rule=BY_LEASE)
     for job_id in seats:
         job = table.state.kept.jobs[job_id]
         preemptor.let_go(job, job, rule=BY_LEASE)
