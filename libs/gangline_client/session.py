@@ -3,7 +3,7 @@
 import asyncio
 import signal
 from argparse import Namespace
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -74,6 +74,12 @@ def emit(
             console.say(yaml.safe_dump(msgspec.to_builtins(view), sort_keys=False, allow_unicode=True).rstrip())
     if left_out:
         console.note(f"{left_out:,} more did not fit the platform's answer.")
+
+
+def note_doubts(session: Session, doubts: Sequence[str]) -> None:
+    """What the platform allows and says something about all the same; those who read a table see it below."""
+    for doubt in doubts if session.console.is_for_people else ():
+        session.console.note(f"Note: {doubt}.")
 
 
 async def repeat(session: Session, *, every_s: float | None, draw: Callable[[], Awaitable[None]]) -> None:

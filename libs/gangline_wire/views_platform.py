@@ -255,6 +255,8 @@ class AppliedView(View, frozen=True):
     version: int = 0
     seq: int = 0
     dry_run: bool = False
+    doubts: tuple[str, ...] = ()
+    """What is allowed and probably not meant, such as a guarantee of more than there is."""
 
 
 class SchedulerView(View, frozen=True):
@@ -317,6 +319,8 @@ class DoneView(View, frozen=True):
     version: int = 0
     seq: int = 0
     dry_run: bool = False
+    doubts: tuple[str, ...] = ()
+    """What is allowed and probably not meant, such as a guarantee of more than there is."""
 
 
 # --- access and service -------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from gangline_core.settings import document_change as document
 from gangline_core.settings.document import Change, Document
+from gangline_core.settings.doubtful import doubts
 from gangline_gateway.asking import denied
 from gangline_gateway.call import Answer, Call
 from gangline_gateway.problems import ProblemError
@@ -39,7 +40,14 @@ async def put_settings(call: Call) -> Answer:
         raise denied(reply, conflict="version_conflict" if version >= 0 else "conflict")
     assert isinstance(reply, Done), "settings are done or denied"
     now = document.version_of(call.state)
-    view = AppliedView(changes=changes, unnamed=unnamed, version=now, seq=reply.seq, dry_run=dry_run)
+    view = AppliedView(
+        changes=changes,
+        unnamed=unnamed,
+        version=now,
+        seq=reply.seq,
+        dry_run=dry_run,
+        doubts=doubts(call.state, wanted.groups),
+    )
     return Answer(view, headers=etag(now))
 
 

@@ -6,6 +6,7 @@ from gangline_core.limits.budget_periods import period_end_ms
 from gangline_core.limits.budgets import GPU_HOUR
 from gangline_core.limits.spending import Spent, spent
 from gangline_core.settings import ADMINISTRATORS_OWN, HEADS_OWN, changed_fields
+from gangline_core.settings.doubtful import doubts
 from gangline_core.state import State
 from gangline_gateway.access import is_head, leads_above, sees_group, sees_user
 from gangline_gateway.asking import denied
@@ -53,7 +54,10 @@ async def put_group(call: Call) -> Answer:
     request = SetGroup(
         group=settings, by=caller.user, why=why_of(call), if_version=version, dry_run=call.flag("dry_run")
     )
-    return _done(call, await call.desk.asker.ask(request), version=version)
+    reply = await call.desk.asker.ask(request)
+    # What others are guaranteed is not for heads to know.
+    said = doubts(call.state, (settings,)) if caller.is_admin else ()
+    return _done(call, reply, version=version, doubts=said)
 
 
 async def get_user(call: Call) -> Answer:
@@ -179,8 +183,8 @@ def _group_view(call: Call, path: str, used: Spent) -> GroupView:
     )
 
 
-def _done(call: Call, reply: object, *, version: int) -> Answer:
-    """The answer to a change of settings.
+def _done(call: Call, reply: object, *, version: int, doubts: tuple[str, ...] = ()) -> Answer:
+    """The answer to a change of settings, with what should be said of it.
 
     Raises:
         ProblemError: it was denied.
@@ -189,7 +193,7 @@ def _done(call: Call, reply: object, *, version: int) -> Answer:
         raise denied(reply, conflict="version_conflict" if version >= 0 else "conflict")
     assert isinstance(reply, Done), "settings are done or denied"
     dry_run = call.flag("dry_run")
-    view = DoneView(version=reply.version, seq=reply.seq, dry_run=dry_run)
+    view = DoneView(version=reply.version, seq=reply.seq, dry_run=dry_run, doubts=doubts)
     return Answer(view, headers={} if dry_run else etag(reply.version))
 
 

@@ -381,6 +381,13 @@ async def test_somebody_elses_change_meanwhile_is_not_overwritten(platform: Fake
     assert "look at it again and repeat the change" in result.err
 
 
+async def test_a_doubtful_change_is_made_and_noted(platform: FakePlatform) -> None:
+    platform.answer("GET", "/v1/groups/research", s.RESEARCH)
+    platform.answer("PUT", "/v1/groups/research", v.DoneView(doubts=("it is more than there is",)))
+    result = await gangline(platform.url, "quota", "set", "research", "gpus=64")
+    assert (result.code, result.err) == (0, "Note: it is more than there is.\n")
+
+
 async def test_nothing_is_written_when_nothing_changes(platform: FakePlatform) -> None:
     platform.answer("GET", "/v1/groups/research", s.RESEARCH)
     assert (await gangline(platform.url, "quota", "set", "research", "gpus=8")).out == "Nothing changes.\n"

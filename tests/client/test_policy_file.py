@@ -39,6 +39,14 @@ async def test_what_is_wrong_is_told_with_its_line(platform: FakePlatform, file:
     assert platform.asked[0].query == {"dry_run": "true"}
 
 
+async def test_what_is_doubtful_about_a_page_is_noted(platform: FakePlatform, file: Path) -> None:
+    doubt = "group research is guaranteed 64 GPUs, and all machines have 8 GPUs"
+    platform.answer("PUT", "/v1/settings", v.AppliedView(dry_run=True, doubts=(doubt,)))
+    for act in ("lint", "diff"):
+        result = await gangline(platform.url, "policy", act, str(file))
+        assert (result.code, result.err) == (0, f"Note: {doubt}.\n")
+
+
 async def test_a_diff_shows_every_setting_and_changes_nothing(platform: FakePlatform, file: Path) -> None:
     platform.answer("PUT", "/v1/settings", v.AppliedView(changes=(CHANGE,), unnamed=("pool default",), dry_run=True))
     result = await gangline(platform.url, "policy", "diff", str(file))

@@ -8,7 +8,7 @@ from typing import Any
 
 from gangline_client.errors import InputError, ProblemError, UsageError
 from gangline_client.page_lines import Page, read_page
-from gangline_client.session import Session, emit
+from gangline_client.session import Session, emit, note_doubts
 from gangline_client.table import Paint
 from gangline_wire import views as v
 
@@ -40,6 +40,7 @@ async def lint_file(session: Session, name: str) -> int:
     page = read_file(name)
     view = await _put(session, page, dry_run=True)
     emit(session.console, view, names=[], people=lambda: session.console.say(f"{page.place} is fine."))
+    note_doubts(session, view.doubts)
     return 0
 
 
@@ -47,6 +48,7 @@ async def diff_file(session: Session, name: str) -> int:
     """Show what a policy file would change; nothing changes."""
     view = await _put(session, read_file(name), dry_run=True)
     emit(session.console, view, names=[change.name for change in view.changes], people=lambda: _tell(session, view))
+    note_doubts(session, view.doubts)
     return 0
 
 
@@ -54,6 +56,7 @@ async def apply_file(session: Session, args: Namespace) -> int:
     """Make all settings as the file says; what is shown is what happens, or nothing does."""
     page = read_file(args.file)
     view = await _put(session, page, dry_run=True)
+    note_doubts(session, view.doubts)
     if args.dry_run or not view.changes:
         emit(session.console, view, names=[change.name for change in view.changes], people=lambda: _tell(session, view))
         return 0

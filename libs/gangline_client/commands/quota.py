@@ -12,7 +12,7 @@ from gangline_client.commands.history import GROUP_KINDS, show_history
 from gangline_client.errors import InputError, ProblemError, UsageError
 from gangline_client.quota_amounts import limit_words
 from gangline_client.quota_keys import change_group, change_user, differences, group_words, user_words, written_as
-from gangline_client.session import Session, emit
+from gangline_client.session import Session, emit, note_doubts
 from gangline_client.table import Column, Row
 from gangline_client.words import amount
 from gangline_core.groups import Group, User
@@ -78,6 +78,7 @@ async def _set_group(session: Session, args: Namespace) -> int:
         done = await session.client.set_group(after, version=version, dry_run=args.dry_run, why=args.why)
     title = f"Group {path or '/'}"
     emit(session.console, done, names=[path], people=lambda: _tell_change(session, title, changed, args.dry_run))
+    note_doubts(session, done.doubts)
     return 0
 
 

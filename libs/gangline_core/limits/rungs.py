@@ -177,10 +177,11 @@ def _outermost(kept_by: list[tuple[str, int]]) -> list[tuple[str, int]]:
 
 def cluster_capacity(state: State, dimension: str) -> int:
     """What all machines that take work have of a dimension, whatever is free of it."""
-    return sum(_node_has(node, dimension) for node in state.kept.nodes.values() if node.takes_work)
+    return sum(node_has(node, dimension) for node in state.kept.nodes.values() if node.takes_work)
 
 
-def _node_has(node: Node, dimension: str) -> int:
+def node_has(node: Node, dimension: str) -> int:
+    """What a machine has of a dimension, its sick GPUs left out."""
     gpus = [gpu for gpu in node.gpus if gpu.healthy]
     if dimension.startswith(MODEL_PREFIX):
         return GPU_MILLI * sum(gpu.model.lower() == dimension.removeprefix(MODEL_PREFIX) for gpu in gpus)

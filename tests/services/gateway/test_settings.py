@@ -24,6 +24,18 @@ async def test_a_group_is_read_changed_and_read_again(visitor: Visitor) -> None:
     assert f'"{view["version"]}"' == changed.headers["ETag"]
 
 
+async def test_a_guarantee_of_more_than_there_is_is_taken_and_said_to_be_one(visitor: Visitor) -> None:
+    wanted = {"path": "t1", "guaranteed": {"gpu_milli": 640_000}, "heads": ["hana"]}
+    told = await visitor.ask("admin", "PUT", "/v1/groups/t1", json=wanted)
+    assert "group t1 is guaranteed 640 GPUs, and all machines have" in told["doubts"][0]
+    assert visitor.setting.world.state.kept.groups["t1"].guaranteed == {"gpu_milli": 640_000}
+    file = {"groups": {"t3": {"guaranteed": {"gpus": 700}}}}
+    applied = await visitor.ask("admin", "PUT", "/v1/settings?dry_run=true", json=file)
+    assert "group t3 is guaranteed 700 GPUs" in applied["doubts"][0]
+    mine = await visitor.ask("hana", "PUT", "/v1/groups/t1", json={**wanted, "user_queued_jobs_max": 7})
+    assert "doubts" not in mine
+
+
 async def test_an_edit_over_somebody_elses_is_refused(visitor: Visitor) -> None:
     tag = (await visitor.call("admin", "GET", "/v1/groups/t1")).headers["ETag"]
     await visitor.ask("admin", "PUT", "/v1/groups/t1", json={"path": "t1", "weight": 2}, headers={"If-Match": tag})
