@@ -5,6 +5,7 @@ next of them, and another one follows at once, in which the ordering says who go
 """
 
 from gangline_core.job import Job
+from gangline_core.making_room.shields import goes_first
 from gangline_core.scoring.ageing import is_starving
 from gangline_core.scoring.first_by_age import Amounts, goes_first_on_a_part, is_part_left
 from gangline_core.table import Table
@@ -23,17 +24,15 @@ class AgedPart:
     def note(self, job: Job) -> None:
         """It was the job's turn, and it may be the last that was given room."""
         placements = self._table.placements
-        if placements and placements[-1].job == job.id and self._goes_first(job):
+        if not placements or placements[-1].job != job.id or not goes_first_on_a_part(self._table.policy):
+            return
+        if goes_first(self._table, placements[-1]):
             self._used = self._used.plus(Amounts.of(job.spec), 1)
             self._is_new = True
 
     def is_over_for(self, job: Job) -> bool:
         """True when the job is in front for its age, and no part is left of what such jobs may have."""
-        if not self._is_new or not self._goes_first(job):
+        table = self._table
+        if not self._is_new or not is_starving(table.state, job, table.policy, table.now):
             return False
-        table = self._table
         return not is_part_left(self._used, table.frozen.layout, table.policy)
-
-    def _goes_first(self, job: Job) -> bool:
-        table = self._table
-        return goes_first_on_a_part(table.policy) and is_starving(table.state, job, table.policy, table.now)

@@ -140,16 +140,19 @@ def test_who_waits_for_room_alone_holds_up_none_of_its_group_and_starts_in_time_
     assert started - CAME_S <= 3 * LIMIT_S + 1
 
 
-def test_a_strict_level_lets_nobody_wait_for_ever():
+@pytest.mark.parametrize(("percent", "older"), [(100, 0), (25, 5)])
+def test_a_strict_level_lets_nobody_wait_for_ever(percent, older):
+    """The part of the pool on which age counts is two GPUs: the five small ones that are older have it in turn."""
     levels = {"strict": LevelRule(strict=True, head_wait_s=60)}
+    policy = {"starvation_s": STARVES_S, "starvation_percent": percent, "levels": levels}
     for level in ("strict", "normal"):
-        clock = Clockwork(node("n1"), ordering="priority", preemption=False, starvation_s=STARVES_S, levels=levels)
+        clock = Clockwork(node("n1"), ordering="priority", preemption=False, **policy)
         clock.world.tell("admission", PoolSet(pool=Pool(name="default", levels={"strict": 10, "normal": 0}), by="a"))
         stream(clock, level="strict")
         stream(clock, level="normal", every_s=11)
         started = large_starts(clock, level=level)
         assert started is not None, level
-        assert started - CAME_S <= STARVES_S + LIMIT_S + 1
+        assert started - CAME_S <= STARVES_S + older * SMALL_S + LIMIT_S + 1
 
 
 @pytest.mark.parametrize("limit", [None, 8])

@@ -31,7 +31,7 @@ def evicted_again_and_again(*, until_s: float, **policy) -> tuple[Clockwork, int
 def starved_in_a_share() -> tuple[Clockwork, list[int]]:
     """Two schedulers; old jobs start where the work of four machines ends at once, and more urgent ones wait."""
     clock = Clockwork(*(node(f"n{k}") for k in range(4)), schedulers=2, ordering="priority", starvation_s=STARVES_S)
-    clock.world.set_policy(scheduler_partitions=1)
+    clock.world.set_policy(scheduler_partitions=1, starvation_percent=100)
     for k in range(4):
         clock.arrive(0, spec(f"first-{k}", gpus=8, protected_s=-1), runs_s=200)
     for k in range(4):

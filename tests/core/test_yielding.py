@@ -265,9 +265,14 @@ def test_under_an_endless_stream_of_smaller_jobs_who_made_way_waits_no_longer_th
     assert large.waited_ms <= (WAIT_S + 50 + 1) * 1_000
 
 
+@pytest.mark.parametrize("percent", [25, 100])
 @pytest.mark.parametrize("time_limit_s", [0, 5_000])
-def test_nor_does_it_where_the_others_run_long(time_limit_s):
-    clock = Clockwork(node("n1"), **{"ordering": "weighted", **POLICY})
+def test_nor_does_it_where_the_others_run_long(time_limit_s, percent):
+    """Where age counts on all of the pool no longer than told; on a part of it those have it before that are older.
+
+    That are the four that came while the first had its share, which was no wait.
+    """
+    clock = Clockwork(node("n1"), **{"ordering": "weighted", "starvation_percent": percent, **POLICY})
     for k in range(40):
         asked = spec(f"job-{k}", gpus=8, checkpoints=True, time_limit_s=time_limit_s)
         clock.arrive(50 * k, asked, runs_s=400, stops_s=2)
@@ -276,7 +281,10 @@ def test_nor_does_it_where_the_others_run_long(time_limit_s):
     assert {job.state for job in jobs} == {JobState.SUCCEEDED}
     assert max(job.preemptions for job in jobs) <= 400 / RUN_S
     first = clock.world.job(1)
-    assert first.waited_ms <= (WAIT_S + 2 * SHARE_S / 8) * 1_000, "it makes way until it waited for so long, no more"
+    older = 0 if percent == 100 else 4 * 400
+    assert first.waited_ms <= (WAIT_S + older + 2 * SHARE_S / 8) * 1_000, (
+        "it makes way until it waited so long, no more"
+    )
 
 
 def test_who_came_into_the_stream_starts_in_time_and_ends():

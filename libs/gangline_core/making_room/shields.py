@@ -43,6 +43,12 @@ def with_marks(table: Table, candidates: Sequence[Candidate]) -> list[Placement]
     ]
 
 
+def goes_first(table: Table, placement: Placement) -> bool:
+    """True when the job starts first for its age; one that starts beside dated ones is in nobody's way, old or not."""
+    job = table.state.kept.jobs[placement.job]
+    return not placement.backfilled and is_starving(table.state, job, table.policy, table.now)
+
+
 def _left_to_work(table: Table, candidates: Sequence[Candidate]) -> frozenset[JobId]:
     aged = [placement.job for placement in table.placements if is_due(table, table.state.kept.jobs[placement.job])]
     if not aged:
@@ -53,11 +59,13 @@ def _left_to_work(table: Table, candidates: Sequence[Candidate]) -> frozenset[Jo
 
 def _went_first(table: Table) -> frozenset[JobId]:
     """Who starts again for its own change of size is as it was."""
-    jobs = (table.state.kept.jobs[placement.job] for placement in table.placements)
+    jobs = table.state.kept.jobs
+    again = (jobs[one.job] for one in table.placements if jobs[one.job].first_by_age)
     return frozenset(
-        job.id
-        for job in jobs
-        if (job.first_by_age and resizing.is_active(job)) or is_starving(table.state, job, table.policy, table.now)
+        (
+            *(job.id for job in again if resizing.is_active(job)),
+            *(one.job for one in table.placements if goes_first(table, one)),
+        )
     )
 
 
