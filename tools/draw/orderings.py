@@ -23,7 +23,7 @@ PART = (
     "oldest first, only while those running that did hold less than `starvation_percent` of the pool's GPUs, CPUs and "
     "memory each (those who start in one round together may exceed it). Then the ordering says who goes next, until "
     "some of them end; with 100 those that starve go first always ([decision "
-    "0027](decisions/0027-who-starves-has-a-part-of-the-pool.md))."
+    "0028](decisions/0028-who-starves-has-a-part-of-the-pool.md))."
 )
 CHECKPOINTS = (
     "Jobs that say `checkpoints: true` go on where they were stopped, and make way for each other. One that had "
