@@ -72,12 +72,23 @@ FAULTS: dict[str, tuple[str, ...]] = {
         "sim/test_log_mutants::test_the_dollhouse_notices_what_is_taken_away_from_the_log",
         "sim/test_log_mutants::test_the_runs_that_notice_it_are_sound_and_the_log_was_cut_in_them",
     ),
+    "a program that kills its supervisor is not started for ever, and a machine that does it fails nobody": (
+        "core/test_killed::test_a_job_whose_supervisor_is_ended_again_and_again_is_held_and_says_why",
+        "core/test_killed::test_what_befell_a_job_on_a_node_that_is_closed_for_it_counts_no_more",
+        "services/telemetry/test_black_holes::"
+        "test_a_node_that_ends_the_supervisors_of_several_jobs_is_closed_and_none_of_them_is_held_for_it",
+        "end_to_end/test_killed::"
+        "test_a_program_that_kills_its_supervisor_is_held_in_the_end_and_tried_anew_when_it_is_released",
+        "sim/test_reaped::test_runs_with_such_machines_end_well",
+    ),
     # --- real faults, high availability ---
     "each service killed or paused at each phase of a job": (
         "faults/test_phases::test_whoever_is_struck_at_any_phase_of_a_job_it_is_neither_lost_nor_doubled",
     ),
     "fail-over, pauses, a broker killed, a rolling restart under load, with figures": (
         "faults/test_services::test_whatever_process_dies_or_stands_still_nothing_is_lost_or_doubled",
+        "faults/test_rolling::"
+        "test_everything_begins_anew_one_after_the_other_under_load_and_nothing_is_lost_or_doubled",
         "bus/test_leader::test_a_leader_that_dies_without_goodbye_is_replaced_within_five_seconds",
     ),
     "power loss, a full disk, one and two of three brokers": (
@@ -105,6 +116,8 @@ FAULTS: dict[str, tuple[str, ...]] = {
     "an agent in wrong hands writes its own lane and nothing else": (
         "security/test_agent_rights::test_an_agent_in_wrong_hands_does_an_agents_work_and_nothing_else",
         "security/test_agent_rights::test_a_wrong_password_and_no_password_open_nothing",
+        "security/test_agent_rights::"
+        "test_an_agent_whose_user_is_taken_out_of_the_brokers_list_is_cut_off_at_once_and_nobody_else",
     ),
     "TLS on the bus and on the API": (
         "bus/test_tls::test_nobody_speaks_to_it_in_the_clear",
