@@ -208,7 +208,7 @@ SENTENCES: dict[ReasonCode, str] = {
     ),
     ReasonCode.START_FAILED: "Task {task} could not be started: {error}.",
     ReasonCode.PROCESS_LOST: "The process of task {task} was not found again.",
-    ReasonCode.KILLED: "Something ended its supervisor {times} times in a row (on {nodes}); at {most} it is held.",
+    ReasonCode.KILLED: "Something ended its supervisor on {nodes}, {times} of {most} times in a row; then it is held.",
     ReasonCode.PLACE_REFUSED: "Node {node} did not take task {task}: {error}.",
     ReasonCode.COMPLETED: "All tasks ended with code 0.",
     ReasonCode.SHRUNK: "Shrunk to let job {job} start.",

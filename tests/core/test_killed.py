@@ -36,8 +36,18 @@ def test_a_job_whose_supervisor_is_ended_again_and_again_is_held_and_says_why() 
     found = world.job(job)
     assert (found.state, found.retries_used, found.losses) == (JobState.SUSPENDED, 0, KILLED_MAX)
     assert found.reason is not None
-    assert sentence(found.reason) == "Something ended its supervisor 5 times in a row (on n1); at 5 it is held."
+    assert sentence(found.reason) == "Something ended its supervisor on n1, 5 of 5 times in a row; then it is held."
     assert world.settle() == 0, "nothing goes on about it"
+
+
+def test_the_last_end_is_told_once() -> None:
+    world = World(node())
+    job = killed(world, KILLED_MAX - 1)
+    [task] = world.tasks(job)
+    step = world.tell("agent.sim", f.TaskExited(task=task.id, cause=f.ExitCause.PROCESS_LOST, witnessed=True))
+    assert [(moved.before, moved.after) for moved in step.moves] == [(JobState.RUNNING, JobState.STOPPING)]
+    step = world.tell("agent.sim", f.GpusEmpty(tasks=(task.id,)))
+    assert [(moved.before, moved.after) for moved in step.moves] == [(JobState.STOPPING, JobState.SUSPENDED)]
 
 
 def test_who_releases_it_has_it_tried_anew_from_the_beginning() -> None:

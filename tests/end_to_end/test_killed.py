@@ -34,7 +34,7 @@ async def test_a_program_that_kills_its_supervisor_is_held_in_the_end_and_tried_
         assert (held.state, held.losses, held.retries_used) == ("suspended", KILLED_MAX, 0)
         assert starts.read_text() == "started\n" * KILLED_MAX
         assert held.reason is not None
-        assert held.reason.sentence.startswith("Something ended its supervisor 5 times in a row (on ")
+        assert held.reason.sentence.endswith(", 5 of 5 times in a row; then it is held.")
         assert held.reason.hint.endswith(f"`gangline release {bad.id}` tries anew.")
         await client.release(bad.id)
         await client.wait(bad.id, states=frozenset({"waiting", "starting", "running"}))

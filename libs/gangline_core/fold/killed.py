@@ -27,8 +27,15 @@ def killed(state: State, task: Task, step: Step) -> None:
     if before.outcome is not None or (job.outcome is None and not job.spec.repair_s):
         # Counted once for each attempt, and not where the others go on without it.
         return
-    state.put_job(replace(job, killed=row))
-    if len(row.nodes) >= KILLED_MAX:
+    job = replace(job, killed=row)
+    state.put_job(job)
+    if len(row.nodes) < KILLED_MAX:
+        return
+    if job.outcome == Outcome.REQUEUED:
+        # It stops already, and goes on from there to another end.
+        state.drop_claim(job.id)
+        state.put_job(replace(job, outcome=Outcome.SUSPENDED))
+    else:
         order_stop(state, job.id, Outcome.SUSPENDED, reason, step)
 
 
