@@ -13,6 +13,8 @@ from urllib.parse import urlsplit
 from msgspec.structs import replace
 
 from gangline_agent.fleet import FleetError, read
+from gangline_client.client import Client
+from gangline_embedded.aside import set_aside
 from gangline_embedded.config import PlatformConfig
 from gangline_embedded.platform import Platform
 from gangline_kit import loop
@@ -157,7 +159,9 @@ async def _up(options: argparse.Namespace) -> int:
     _say("Gangline is starting ..." + (" (a process for each service takes some time)" if config.processes else ""))
     async with Platform(config) as platform:
         write_connection(platform.data_dir, Connection(url=platform.url, token=platform.token))
-        _greet(platform, token_is_new=platform.token != token_before)
+        async with Client(platform.url, token=platform.token) as client:
+            aside = await set_aside(client, simulates=bool(config.simulate))
+        _greet(platform, token_is_new=platform.token != token_before, aside=aside)
         async with asyncio.TaskGroup() as group:
             stop = group.create_task(stopping.wait())
             fail = group.create_task(platform.failed.wait())
@@ -194,7 +198,7 @@ def _config(options: argparse.Namespace) -> PlatformConfig:
     return replace(config, local_name=options.name) if options.name else config
 
 
-def _greet(platform: Platform, *, token_is_new: bool) -> None:
+def _greet(platform: Platform, *, token_is_new: bool, aside: int = 0) -> None:
     _say(f"Gangline is up: {platform.url}")
     _say(f"  data    {platform.data_dir}")
     if token_is_new:
@@ -211,6 +215,11 @@ def _greet(platform: Platform, *, token_is_new: bool) -> None:
             _say(f"          gangline agent --server {platform.nats_url} {own}")
     if platform.config.simulate:
         _say("  nodes   simulated: a task lasts a minute, or as its job says: attributes: {run_time_s: 600}")
+    elif aside:
+        are = (
+            "1 that an earlier start simulated takes" if aside == 1 else f"{aside} that an earlier start simulated take"
+        )
+        _say(f"  nodes   this machine; {are} no work (`gangline up --simulate` brings them back)")
     if line := for_other_terminals(platform.data_dir):
         _say(line)
     _say("Submit from another terminal:  gangline run --gpus 1 -- python train.py")

@@ -28,6 +28,8 @@ from gangline_embedded.config import PlatformConfig
 from gangline_kit.service import Site
 
 Run = Callable[[Site, Any], Awaitable[None]]
+SIMULATED = "simulated"
+"""The agent that carries simulated nodes."""
 
 
 class Room(Struct, frozen=True):
@@ -109,9 +111,9 @@ def _agents(config: PlatformConfig, data_dir: Path) -> list[Room]:
         found.append(Room(name="agent", kind="agent", run=gangline_agent.app.run, config=local, own_bus=True))
     if config.simulate:
         simulated = gangline_agent.config.Config(
-            name="simulated",
+            name=SIMULATED,
             pool=config.simulate_pool,
-            data_dir=str(data_dir / "agent" / "simulated"),
+            data_dir=str(data_dir / "agent" / SIMULATED),
             simulate=config.simulate,
             simulate_nodes_max=config.simulate_nodes_max,
             speed=config.speed,
