@@ -19,6 +19,7 @@ import gangline_core.fold.life as fold_life
 import gangline_core.fold.tasks as fold_tasks
 import gangline_core.making_room.losses as losses
 import gangline_core.placement.search as search
+import gangline_core.scoring.first_by_age as first_by_age
 from dollhouse.plan import FLEETS, Ask, Event, Plan
 from dollhouse.play import play
 from dollhouse.policies import POLICIES, SHORT
@@ -51,6 +52,10 @@ def nobody_is_protected(patch: pytest.MonkeyPatch) -> None:
 
 def nobody_is_left_to_work(patch: pytest.MonkeyPatch) -> None:
     everywhere(patch, losses.is_shielded, lambda job, now: False)
+
+
+def age_counts_everywhere(patch: pytest.MonkeyPatch) -> None:
+    everywhere(patch, first_by_age.is_part_left, lambda used, layout, policy: True)
 
 
 def leases_cut_off_whom_they_cut_off_before(patch: pytest.MonkeyPatch) -> None:
@@ -207,6 +212,10 @@ RULES: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], Plan]] = {
         ),
     ),
     "nobody is left to work": (nobody_is_left_to_work, story((0.5, "policy", 90, 0.0), asks=KEPT_FROM_WORK)),
+    "age counts everywhere": (
+        age_counts_everywhere,
+        story((0.5, "policy", 90, 0.0), asks={1.0: FULL, 3.0: [Ask(run_s=60) for _ in range(14)]}),
+    ),
     "leases cut off whom they cut off before": (
         leases_cut_off_whom_they_cut_off_before,
         story(

@@ -140,6 +140,11 @@ PROMISES: tuple[Promise, ...] = (
         ),
     ),
     Promise(
+        "who waited for long goes first on a part of the pool, and the ordering counts on the rest",
+        {"by_age.ByAge.faults": EVERY},
+        ("age counts everywhere",),
+    ),
+    Promise(
         "whose supervisor is ended again and again is held, and not for what a node does to several",
         {"ended_in_a_row.EndedInARow.faults": EVERY},
         ("supervisors are ended for ever", "closed nodes excuse nobody"),

@@ -10,10 +10,12 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from dollhouse.by_age import ByAge
 from dollhouse.ended_in_a_row import EndedInARow
 from dollhouse.left_to_work import LeftToWork
 from gangline_core import facts as f
 from gangline_core.cluster import LEVELS_INSIDE_NODE, Node
+from gangline_core.facts import Claim
 from gangline_core.fold import Message
 from gangline_core.groups import ancestors, user_key
 from gangline_core.ids import JobId, NodeId, TaskId
@@ -56,6 +58,8 @@ class Rules:
         """Groups whose budget is used up, as accounting told."""
         self._left = LeftToWork()
         self._ended = EndedInARow()
+        self._by_age = ByAge()
+        self._claims: dict[JobId, Claim] = {}
         self._at: list[int] = [0]
         """The latest time in the log after each message."""
 
@@ -71,6 +75,8 @@ class Rules:
         self.met["begins anew after a lease"] = self._left.leases_met
         yield from self._ended.faults(state, message, step, self._jobs, self._tasks)
         self.met["is held for ends of supervisors"] = self._ended.met
+        yield from self._by_age.faults(state, message, self._claims)
+        self.met["goes first for its age"] = self._by_age.met
         yield from self._obey(state, message)
         for moved in step.moves:
             job = state.kept.jobs.get(moved.job)
@@ -82,7 +88,7 @@ class Rules:
         yield from self._hold_nothing_in_vain(state, step)
         self._count_used(state, message)
         self._jobs, self._tasks = dict(state.kept.jobs), dict(state.kept.tasks)
-        self._nodes = dict(state.kept.nodes)
+        self._nodes, self._claims = dict(state.kept.nodes), dict(state.kept.claims)
 
     # --- time -----------------------------------------------------------------------------------------------
 
