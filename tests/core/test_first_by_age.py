@@ -147,6 +147,13 @@ def test_under_endless_overload_urgent_jobs_do_not_wait_for_all_that_are_old():
     assert waits[25] < waits[100] / 3
 
 
+def test_where_all_go_by_age_nobody_is_counted():
+    made = filled(ordering="fifo")
+    one_by_one(made, 5)
+    assert running(made, made.old) == made.old[:5]
+    assert not any(made.job(job).first_by_age for job in made.old)
+
+
 @pytest.mark.parametrize("percent", [0, 101])
 def test_a_part_that_is_none_is_refused(percent):
     policy = World(node("n1")).set_policy().state.kept.pools["default"].policy

@@ -41,7 +41,7 @@ def yields(state: State, eviction: f.Eviction, policy: Policy) -> Iterator[str]:
     if _had(state, victim, now) < policy.yield_after_gpu_s * GPU_SECOND:
         yield f"{who} before it had its share"
     patience_ms = max(policy.starvation_s, policy.yield_wait_s) * 1000
-    goes_by_part = policy.starvation_s > 0 and policy.starvation_percent < 100
+    goes_by_part = policy.starvation_s > 0 and policy.starvation_percent < 100 and policy.ordering != "fifo"
     if not victim.losses and victim.waited_ms >= patience_ms and (victim.first_by_age or not goes_by_part):
         yield f"{who} although it waited for {victim.waited_ms} ms in all"
     since = other.submitted_ms if other.losses else other.queued_ms - other.waited_ms

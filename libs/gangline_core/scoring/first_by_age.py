@@ -67,8 +67,8 @@ class FirstByAge:
 
 
 def goes_first_on_a_part(policy: Policy) -> bool:
-    """True where jobs that starve go first on a part of the pool, and not on all of it or never."""
-    return policy.starvation_s > 0 and policy.starvation_percent < ALL
+    """True where jobs that starve go first on a part of the pool; not on all of it, never, or as all do anyway."""
+    return policy.starvation_s > 0 and policy.starvation_percent < ALL and policy.ordering != "fifo"
 
 
 def is_part_left(used: Amounts, layout: Layout, policy: Policy) -> bool:
