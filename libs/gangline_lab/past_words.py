@@ -30,6 +30,10 @@ def why_lines(told: Why, *, every_round: bool = False) -> list[str]:
         f"Job {told.written or told.job} {told.name}, now {told.state}: {begun}.",
         f"{counted(len(told.rounds), 'round')} left it waiting.",
     ]
+    if told.entered_ms:
+        most = f", of which at most {told.at_most} are there at once" if told.at_most else ""
+        late = duration(told.entered_ms - told.submitted_ms)
+        lines.insert(1, f"It came into the queue at {clock(told.entered_ms)}, {late} after its array{most}.")
     for one in told.held:
         until = (
             f"until {clock(one.until_ms)}, {duration(one.until_ms - one.since_ms)}" if one.until_ms else "and still is"

@@ -114,6 +114,10 @@ class Why(Struct, frozen=True):
     """0 when it has not ended."""
     written: str = ""
     """Its number as people write it, such as "42_7"."""
+    entered_ms: int = 0
+    """When an element came into the queue, behind others of its array; 0 where it was there from the start."""
+    at_most: int = 0
+    """So many elements of its array may be in the queue or run at once; 0 says nothing."""
 
 
 class UnknownJobError(Exception):
@@ -147,6 +151,7 @@ class _Watcher:
         self.last: Job | None = None
         self.rounds: list[RoundWaited] = []
         self.held: list[Stretch] = []
+        self.entered_ms = 0
         self.waits_since = 0
         """Sequence of the message by which the job began to wait for room."""
         self.seen: dict[str, int] = {}
@@ -165,6 +170,7 @@ class _Watcher:
             self._look_for_element(self.index)
         after = self.state.job(self.job) if self.index is None else None
         if after is not None:
+            self.entered_ms = message.at if self.last is None else self.entered_ms
             self.last = after
             self._note_hold(after, message.at)
             if after.state == JobState.WAITING and not waits:
@@ -260,11 +266,15 @@ class _Watcher:
         if self.last is None:
             raise UnknownJobError(self._unknown())
         job = self.last
+        array = array_of(self.state, self.job)
+        terms = array.spec.array if array is not None else None
         return Why(
             job=self.job,
             name=job.spec.name,
             state=job.state,
             submitted_ms=job.submitted_ms,
+            entered_ms=self.entered_ms if self.entered_ms > job.submitted_ms else 0,
+            at_most=terms.at_most if terms is not None else 0,
             started_ms=job.first_started_ms if job.state not in ENDS or job.attempt else 0,
             rounds=tuple(self.rounds),
             held=tuple(self.held),

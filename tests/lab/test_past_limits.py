@@ -1,16 +1,21 @@
-"""What the past tells where limits decided: whose going would have helped, and whose would not."""
+"""What the past tells where limits decided: whose going would have helped, and who was not in the queue yet."""
 
 from pathlib import Path
 
 from msgspec.structs import replace
+from tests.lab.logged import LoggedWorld
 from tests.lab.simulated import prove_archive, trace
+from tests.make import node, spec
 
 from gangline_core.cluster import Policy
 from gangline_core.groups import Group
+from gangline_core.ids import JobId
+from gangline_core.spec import ArraySpec
 from gangline_lab.audit import preemptions
-from gangline_lab.past_words import audit_lines
+from gangline_lab.past_words import audit_lines, why_lines
 from gangline_lab.sim.engine import Scenario, simulate
 from gangline_lab.sim.fleet import read_fleet
+from gangline_lab.why import why_of
 
 
 def test_an_audit_says_of_whom_nothing_would_have_come_back_below_the_limit_that_was_in_the_way(tmp_path: Path) -> None:
@@ -34,3 +39,17 @@ def test_an_audit_says_of_whom_nothing_would_have_come_back_below_the_limit_that
     text = "\n".join(audit_lines(one))
     assert "what it counts gives nothing back below the limit of group a, which keeps that job out" in text
     assert "Nobody else could go" in text
+
+
+def test_why_says_of_an_element_that_its_array_let_it_into_the_queue_late(tmp_path: Path) -> None:
+    """It had waited for a minute, and no round had left it waiting: nothing said why."""
+    world = LoggedWorld(node(gpus=4))
+    array = world.submit(spec(name="sweep", gpus=1, array=ArraySpec(ranges=((0, 3, 1),), at_most=2)))
+    world.settle()
+    world.wait(60).finish(JobId(array + 1))
+    world.settle()
+    told = why_of(world.log, array, 2)
+    lines = why_lines(told)
+    assert "1 min 0 s later" in lines[0]
+    assert lines[1].endswith("1 min 0 s after its array, of which at most 2 are there at once.")
+    assert why_of(world.log, array, 0).entered_ms == 0
