@@ -86,7 +86,7 @@ class Lagging(BusyCluster):
 
 
 def test_an_audit_looks_at_the_state_on_which_was_decided_whatever_came_before_the_append(tmp_path: Path) -> None:
-    found = preemptions(Lagging(2).live(60).write(tmp_path / "a", segment_messages=1000))
+    found = preemptions(Lagging(4).live(60).write(tmp_path / "a", segment_messages=1000))
     assert found
     assert replay(tmp_path / "a").equal
     assert any(one.seq_seen < one.seq - 1 for one in found)
