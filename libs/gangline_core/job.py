@@ -272,8 +272,7 @@ class Job(Struct, frozen=True, omit_defaults=True, gc=False):
     """Service attained by tasks that are gone: GPU thousandths (64 CPUs count as one) times ms, over all attempts."""
     expected_ms: int = 0
     """How long a run without limit and estimate was expected to take when it was placed; 0 when nobody knew."""
-    forgiven: int = 0
-    """Attained service that no longer counts, because the job had waited so long that it was promoted."""
+    forgiven: int = 0  # Attained service that no longer counts, since the job waited so long that it was promoted.
     array: int = 0  # The array that the job is an element of; 0 when it is none.
     array_index: int = 0
     topped: int = 0

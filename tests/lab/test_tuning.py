@@ -35,7 +35,12 @@ def test_tuning_begins_with_the_formula_and_settings_that_are_there() -> None:
     present = Policy(formula=own, starvation_s=5_000, backfill_depth=3)
     space = space_of(present)
     assert space.policy(space.start()) == present
-    assert [name for name, _ in space.settings] == ["starvation_s", "backfill_depth", "unlimited_run_percent"]
+    assert [name for name, _ in space.settings] == [
+        "starvation_s",
+        "starvation_percent",
+        "backfill_depth",
+        "unlimited_run_percent",
+    ]
     assert "age_hours" not in space.new
     most = space.policy([1.0] * space.size)
     assert (most.starvation_s, most.backfill_depth) == (86_400, 8)
