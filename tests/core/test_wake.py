@@ -49,6 +49,21 @@ def test_the_end_of_a_time_slice_wakes_only_where_somebody_makes_way_then(
     assert (next_wake_ms(world.state, "default", world.at) == slice_ends_ms) == wakes
 
 
+@pytest.mark.parametrize("schedulers", [1, 2])
+def test_when_a_group_uses_what_it_kept_to_itself_others_are_looked_at_again(schedulers: int) -> None:
+    """Nothing else happens: what is used is not kept any more, and the rest is anybody's."""
+    keeper = group("t/x", guaranteed=gpu_amount(2), lend_limit=gpu_amount(0))
+    world = World(node("n1", gpus=4), groups=[group("t", guaranteed=gpu_amount(2)), keeper, group("t/b")])
+    world.set_policy(ordering="priority", schedulers=schedulers)
+    other = world.submit(gpus=1, group="t/b")
+    world.settle()
+    assert world.reason(other) == ReasonCode.NOT_LENT
+    own = world.submit(gpus=2, group="t/x")
+    world.settle()
+    assert world.job(own).tasks
+    assert world.job(other).tasks
+
+
 @pytest.mark.parametrize("goes", ["ends by itself", "is cancelled"])
 def test_who_takes_its_time_to_go_is_counted_on_by_others_without_any_other_event(goes: str) -> None:
     """Its room is enough together with that of somebody who may be sent away; nothing else would open a round."""

@@ -68,10 +68,10 @@ def round_decided(state: State, fact: f.RoundDecided, step: Step) -> None:
         return
     pool.open_round = None
     pool.decided_seq, pool.decided_at = step.seq, step.at
-    dated = {date.job: date.start_ms for date in fact.limit_dates}
-    # Who ends before a later date passes in another pool, too.
-    later = any(dated.get(date.job, date.start_ms + 1) > date.start_ms for date in pool.limit_dates)
-    step.undated = len(state.kept.pools) > 1 and (later or bool(fact.claims_dropped))
+    dated = {date.job for date in fact.limit_dates}
+    # A date that was over is another one now: who ends before it passes in another pool, too.
+    moved = any(date.job not in dated or date.start_ms <= step.at for date in pool.limit_dates)
+    step.undated = len(state.kept.pools) > 1 and (moved or bool(fact.claims_dropped))
     pool.reservations, pool.limit_dates = fact.reservations, fact.limit_dates
     pool.heads = remembered(pool.heads, fact.heads, step.at)
     pool.later = waiting_growth(state, pool, fact)
@@ -103,8 +103,16 @@ def round_decided(state: State, fact: f.RoundDecided, step: Step) -> None:
         _clear_room(state, fact, step)
     _say_why(state, fact, proposals, step)
     step.decided.append(fact.pool)
-    if opened is not None and (_brings_into_view(opened, fact) or _goes_on_before_others(state, opened, fact)):
+    if _calls_for_another(state, opened, fact):
         state.kept.changed_seq = step.seq
+
+
+def _calls_for_another(state: State, opened: f.RoundOpened | None, fact: f.RoundDecided) -> bool:
+    """True when the next round has something to decide because of what this one came to."""
+    if state.door.lenders and (fact.placements or fact.growths or fact.resumes):
+        # What a group uses itself it does not keep from others any more.
+        return True
+    return opened is not None and (_brings_into_view(opened, fact) or _goes_on_before_others(state, opened, fact))
 
 
 def _say_why(state: State, fact: f.RoundDecided, proposals: Mapping[JobId, f.ResizeProposed], step: Step) -> None:

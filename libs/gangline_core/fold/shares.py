@@ -47,6 +47,9 @@ def share_decided(state: State, fact: f.ShareDecided, step: Step) -> None:
     if started and opened.waiting > len(opened.candidates) and (opened.is_cut or not started.isdisjoint(opened.edges)):
         # Others come into view where these were looked at.
         state.kept.changed_seq = step.seq
+    if started and state.door.lenders:
+        # What a group uses itself it does not keep from others any more.
+        state.kept.changed_seq = step.seq
 
 
 def _fault(state: State, placement: f.Placement) -> str | None:
