@@ -60,6 +60,22 @@ def test_what_is_late_is_taken_to_need_as_long_again():
     assert late_s == [60, 60, 120, 240]
 
 
+def test_what_ends_before_a_date_that_is_late_is_others_to_have_before_it_has_ended():
+    """What the dated job waits for is late, so it has a later date; what else ends until then it leaves."""
+    world = World(node("n1"), groups=[group("lab", limit=gpu_amount(4))])
+    world.set_policy(ordering="priority", starvation_s=0)
+    world.submit_running(spec(gpus=2, group="lab", time_limit_s=100, preemptible=False), ("n1", [0, 1]))
+    low = world.submit_running(spec(gpus=2, group="lab", time_limit_s=140, grace_s=0), ("n1", [2, 3]))
+    world.wait(101)
+    dated = world.submit(gpus=2, group="lab", priority=5, preempts=False)
+    world.settle()
+    strong = world.submit(gpus=2, group="lab", priority=3)
+    world.settle()
+    assert world.job(strong).tasks
+    assert not world.job(low).tasks
+    assert not world.job(dated).tasks
+
+
 def test_a_date_of_which_nobody_knows_the_end_is_given_anew_after_a_day():
     world, _ = two_pools()
     to_the_date(world)

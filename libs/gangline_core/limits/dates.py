@@ -221,7 +221,8 @@ class LimitDates:
         gone = self._counted_on(plan)
         for one, place in zip(plan.bounds, plan.places, strict=True):
             holder = one.rung.holder
-            left = max(0, self._through_time().headroom(one).at(plan.start_ms, place, gone) - one.needed)
+            then = max(plan.start_ms, start_ms)
+            left = max(0, self._through_time().headroom(one).at(then, place, gone) - one.needed)
             if not self._table.policy.backfill and holder in plan.broken:
                 left = 0
             spare = kept.spare.setdefault(holder, {})
