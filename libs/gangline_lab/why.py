@@ -19,6 +19,7 @@ from gangline_core.fold import Message, apply
 from gangline_core.ids import JobId
 from gangline_core.job import ENDS, Job, JobState
 from gangline_core.reasons import Reason, ReasonCode, sentence
+from gangline_core.scoring.first_by_age import goes_first_on_a_part
 from gangline_core.state import State
 from gangline_lab.archive import Progress, read
 
@@ -236,7 +237,7 @@ class _Watcher:
         if own is None:
             how = How.KEPT_OUT
         elif place < places[job.id]:
-            how = self._before(own, other, opened.pool, at)
+            how = self._before(own, other, placement, opened.pool, at)
         elif placement.backfilled:
             how = How.BACKFILL
         else:
@@ -251,13 +252,14 @@ class _Watcher:
             written=label(self.state, placement.job),
         )
 
-    def _before(self, own: f.Candidate, other: f.Candidate, pool: str, at: int) -> How:
+    def _before(self, own: f.Candidate, other: f.Candidate, placement: f.Placement, pool: str, at: int) -> How:
         if other.score > own.score:
             return How.SCORE
-        starves_ms = 1000 * self.state.kept.pools[pool].policy.starvation_s
-        job = self.state.job(other.job)
-        if other.score < own.score and job is not None and starves_ms and at - job.submitted_ms >= starves_ms:
-            return How.STARVING
+        policy, job = self.state.kept.pools[pool].policy, self.state.job(other.job)
+        if other.score < own.score and job is not None and policy.starvation_s:
+            is_old = at - job.submitted_ms >= 1000 * policy.starvation_s
+            if placement.first_by_age or (is_old and not goes_first_on_a_part(policy)):
+                return How.STARVING
         mine = self.state.job(own.job)
         is_older = job is not None and mine is not None and (job.queued_ms, job.id) < (mine.queued_ms, mine.id)
         return How.AGE if other.score == own.score and is_older else How.ORDER
