@@ -134,6 +134,11 @@ async def test_one_sees_at_a_glance_why_jobs_wait_where_there_is_room_and_who_ha
         assert await page.run(f"document.querySelectorAll('.card a[href=\"#/jobs/{holds.id}\"]').length") == 6
         assert not page.complaints
 
+        await page.send("Emulation.setTimezoneOverride", timezoneId="Asia/Tokyo")
+        await page.open(f"{platform.url}/console/#/jobs/{holds.id}")
+        told = await page.until("Running since")
+        assert "UTC" not in told, "sentences and times of one page are of one clock"
+
 
 async def test_a_table_is_put_in_order_by_a_click_and_back(tmp_path: Path) -> None:
     async with looked_at(tmp_path) as (platform, _, page):
@@ -159,3 +164,20 @@ async def test_whose_token_is_revoked_is_asked_for_another_and_told_why(tmp_path
         told = await page.until("The token was revoked.")
         assert "gangline token issue" in told
         assert not await page.run("sessionStorage.length")
+
+
+async def test_who_looks_while_the_gateway_goes_away_is_told_so_and_keeps_what_it_said_last(tmp_path: Path) -> None:
+    async with looked_at(tmp_path) as (platform, _, page):
+        await page.open(f"{platform.url}/console/#token={platform.token}")
+        await page.until("0 of 12")
+        await page.press("Groups")
+        await page.until("Users")
+        await page.send(
+            "Network.emulateNetworkConditions", offline=True, latency=0, downloadThroughput=0, uploadThroughput=0
+        )
+        told = await page.until("The gateway does not answer now.")
+        assert "everything" in told
+        await page.send(
+            "Network.emulateNetworkConditions", offline=False, latency=0, downloadThroughput=-1, uploadThroughput=-1
+        )
+        await page.until("The gateway does not answer now.", gone=True)

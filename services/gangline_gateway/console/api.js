@@ -28,8 +28,18 @@ function address(path, query) {
   return url;
 }
 
+/** `fetch`, whose own words for a gateway that is away mean nothing to people. */
+async function reach(url, options) {
+  try {
+    return await fetch(url, options);
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Error("The gateway does not answer now. What stands here is what it said last.");
+  }
+}
+
 async function ask(method, path, { query, body, signal, headers } = {}) {
-  const response = await fetch(address(path, query), {
+  const response = await reach(address(path, query), {
     method,
     signal,
     headers: {

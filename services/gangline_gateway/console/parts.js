@@ -8,6 +8,7 @@ const CALM_MS = 1_000;
 const SLOW_MS = 15_000;
 const PAUSE_OF_LOAD = 10;
 const LINE_S_LEAST = 120;
+const FEW = 10;
 
 /**
  * Data of a page: loaded at once, again soon after something happened that `wants` an update, and now and then anyway.
@@ -181,7 +182,7 @@ export function Line({ points, label, top, height = 150 }) {
         y: { range: (_, __, most) => [0, 1.08 * Math.max(top || 0, most || 1)] },
       },
       axes: [{ ...axis, values: times, space: 90 }, { ...axis, size: 44 }],
-      series: [{}, { label, points: { show: false }, stroke: ink.getPropertyValue("--used"), fill: ink.getPropertyValue("--used-pale"), width: 1.5 }],
+      series: [{}, { label, points: { show: (plot) => plot.data[0].length <= FEW, size: 5 }, stroke: ink.getPropertyValue("--used"), fill: ink.getPropertyValue("--used-pale"), width: 1.5 }],
     };
     plot.current = new window.uPlot(options, [[], []], box.current);
     const fit = new ResizeObserver(() => plot.current.setSize({ width: box.current.clientWidth, height }));
