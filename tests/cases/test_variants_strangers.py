@@ -9,7 +9,7 @@ from tests.make import gpu_amount, group, node
 from gangline_core import facts as f
 from gangline_core.cluster import Node
 from gangline_core.groups import User
-from gangline_core.spec import ArraySpec
+from gangline_core.spec import ArraySpec, Dependency
 
 
 def nodes(count: int, gpus: int = 8) -> list[Node]:
@@ -132,3 +132,39 @@ def test_room_cleared_on_two_nodes_is_the_gangs_until_it_starts_or_gives_up(canc
     if cancelled_at is None:
         assert gang.starts == [40]
     assert any(one.starts for one in small) == (cancelled_at is not None)
+
+
+# --- chains and two obstacles at once (Q05, K04, B16) -----------------------------------------------------------------
+
+
+def test_who_follows_a_capped_array_and_who_follows_them_waited_for_nothing_but_those_before() -> None:
+    drive = Drive(node(gpus=4))
+    array = drive.ask(0, array=ArraySpec(ranges=((0, 3, 1),), at_most=2), gpus=1, run=100)
+    drive.until(1)
+    second = drive.ask(2, gpus=4, run=50, after=[Dependency(job=array.id)])
+    drive.until(3)
+    third = drive.ask(4, gpus=1, run=10, after=[Dependency(job=second.id)])
+    drive.finish_all()
+    assert (second.starts, third.starts) == ([200], [250])
+    assert [drive.job(one.id).waited_ms for one in (second, third)] == [0, 0]
+
+
+@pytest.mark.parametrize("drained_first", [True, False])
+def test_of_a_drained_node_and_a_lowered_limit_each_is_told_in_its_turn_and_the_gang_starts_when_both_are_gone(
+    drained_first: bool,
+) -> None:
+    drive = Drive(*nodes(2), groups=[group("g", limit=gpu_amount(16))])
+    drive.ask(0, gpus=8, group="g", run=100)
+    gang = drive.ask(1, tasks=2, gpus=8, group="g", run=50)
+    drive.until(2)
+    acts = [lambda: drive.drain("n2"), lambda: drive.set_group("g", limit=gpu_amount(8))]
+    for act in acts if drained_first else reversed(acts):
+        act()
+    drive.until(110)
+    assert drive.why(gang) == "Group g uses 0 of 8 GPUs; the job needs 16 more."
+    drive.set_group("g", limit=gpu_amount(16))
+    drive.until(120)
+    assert drive.why(gang) == "Needs 16 GPUs; at its turn 8 of 8 suitable ones were free."
+    drive.drain("n2", drained=False)
+    drive.finish_all()
+    assert gang.starts == [120]
