@@ -103,7 +103,7 @@ def _cards(summary: Summary) -> str:
             duration(summary.starts_at_once.median_ms),
             f"p99 {duration(summary.starts_at_once.p99_ms)}; {at_once} that had room at once",
         ),
-        ("decisions/s", f"{summary.verdicts_per_s:.1f}", f"busiest second {summary.verdicts_per_s_most}"),
+        ("decisions/s", f"{summary.verdicts_per_s:.1f}", f"in seconds that had any; in the busiest {summary.verdicts_per_s_most}"),
     ]
     inside = "".join(
         f'<div class="card"><span class="dim">{escape(name)}</span><b>{escape(value)}</b>'

@@ -54,7 +54,7 @@ def summary_lines(summary: Summary) -> list[str]:
         f"Jobs in {summary.jobs_in}, jobs out {summary.jobs_out}{unequal} ({ends}); {summary.rejected} refused",
         f"Utilisation {use or 'no GPUs'} (GPU-time held, first submission to last end)",
         f"Decisions {summary.verdicts} on jobs in {counted(summary.rounds, 'round')}: "
-        f"{summary.verdicts_per_s:.1f} per second on average, {summary.verdicts_per_s_most} in the busiest second",
+        f"{summary.verdicts_per_s:.1f} in a second that had any, {summary.verdicts_per_s_most} in the busiest",
         f"Changes to running jobs: {summary.preemptions} preempted, {summary.grown} grown, {summary.shrunk} shrunk",
     ]
     if summary.starts_at_once.jobs:
