@@ -5,6 +5,7 @@ from tests.make import World, gpu_amount, group, node, spec
 from gangline_core import cycle
 from gangline_core.ids import JobId
 from gangline_core.reasons import ReasonCode
+from gangline_core.spec import ServiceClass
 from gangline_core.wake import next_wake_ms
 
 
@@ -88,3 +89,22 @@ def test_the_date_of_who_may_not_start_any_more_is_dropped_when_it_is_over():
     world.set_policy("default", backfill_depth=0)
     world.wait(1_001).round()
     assert world.state.kept.pools["default"].limit_dates == ()
+
+
+def test_a_date_that_rests_on_whose_room_is_being_cleared_does_not_move_with_the_clock():
+    """Seed 1600208: it was later in each round, which called for the next one, for ever."""
+    world = World(node("n1"), node("p1", pool="other"), groups=[group("lab", limit=gpu_amount(8))])
+    for pool in ("default", "other"):
+        world.set_policy(pool, ordering="priority", starvation_s=0)
+    hangs = world.submit_running(spec(gpus=8, service_class=ServiceClass.OPPORTUNISTIC), "n1")
+    heir = world.submit(gpus=8, group="lab", priority=5, estimate_s=600)
+    world.settle(stops=False)
+    assert [claim.job for claim in world.state.kept.claims.values()] == [heir]
+    world.submit(gpus=8, group="lab", estimate_s=600)
+    rounds = 0
+    while cycle.round_due(world.state, "default"):
+        world.wait(0.011).round()
+        rounds += 1
+        assert rounds < 5
+    assert start_ms(world) == world.state.kept.claims[heir].made_ms + 600_000
+    assert world.tasks(hangs)

@@ -168,8 +168,10 @@ class LimitDates:
         if job.state != JobState.WAITING:
             tasks = table.state.tasks_of(job)
             return max((expected_end_ms(task, job) for task in tasks), default=UNKNOWN_MS)
-        length_ms = table.run_ms(job)
-        return UNKNOWN_MS if length_ms is None else table.now + length_ms
+        length_ms, claim = table.run_ms(job), table.state.kept.claims.get(job.id)
+        # Whose room is being cleared would end later with each round, and rounds follow each other for that.
+        began_ms = table.now if claim is None else claim.made_ms
+        return UNKNOWN_MS if length_ms is None else began_ms + length_ms
 
     def _reason(self, holder: str, kept: Kept) -> Reason:
         fits_s = max(0, kept.start_ms - self._table.now) // 1000
