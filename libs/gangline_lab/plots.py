@@ -2,13 +2,15 @@
 
 from collections.abc import Sequence
 from html import escape
-from math import floor, log10
+from math import ceil, floor, log10
 
 from msgspec import Struct
 
 WIDTH, HEIGHT = 860, 240
 LEFT, RIGHT, TOP, BOTTOM = 56, 12, 12, 34
-NAME_WIDTH = 120
+NAME_WIDTH = 150
+NAME_CHARS = 22
+"""Of a longer name its end is shown; its row's note has the whole."""
 ROW_HEIGHT = 26
 TICKS = 5
 TIME_TICKS = 8
@@ -138,17 +140,19 @@ def _pointers(lines: Sequence[Line], seconds: float, unit: str, count: int) -> l
     return parts
 
 
-def bars(rows: Sequence[Bars], *, unit: str) -> str:
-    """Rows of nested bars: middle in front of high in front of most."""
-    top = nice_top(max((row.most for row in rows), default=0))
+def bars(rows: Sequence[Bars]) -> str:
+    """Rows of nested bars of seconds: middle in front of high in front of most."""
+    most = max((row.most for row in rows), default=0.0) or 1.0
+    step = time_step(most)
+    top = step * ceil(most / step)
     height = ROW_HEIGHT * len(rows) + BOTTOM
     scale = (WIDTH - NAME_WIDTH - RIGHT) / top
     body = []
-    for k in range(TICKS + 1):
-        x = NAME_WIDTH + scale * top * k / TICKS
+    for k in range(round(top / step) + 1):
+        x = NAME_WIDTH + scale * step * k
         body.append(f'<line class="grid" x1="{x:.1f}" x2="{x:.1f}" y1="0" y2="{height - BOTTOM}"/>')
-        label = f"{top * k / TICKS:g} {unit}"
-        body.append(f'<text class="tick" x="{x:.1f}" y="{height - BOTTOM + 18}" text-anchor="middle">{label}</text>')
+        place = f'x="{x:.1f}" y="{height - BOTTOM + 18}" text-anchor="{"end" if step * k == top else "middle"}"'
+        body.append(f'<text class="tick" {place}>{said_at(step * k)}</text>')
     for index, row in enumerate(rows):
         body.append(_bar_row(row, ROW_HEIGHT * index, scale))
     return _svg(height, body)
@@ -156,7 +160,8 @@ def bars(rows: Sequence[Bars], *, unit: str) -> str:
 
 def _bar_row(row: Bars, y: int, scale: float) -> str:
     parts = [f"<g><title>{escape(row.note)}</title>"]
-    parts.append(f'<text class="name" x="{NAME_WIDTH - 8}" y="{y + 17}" text-anchor="end">{escape(row.name)}</text>')
+    name = row.name if len(row.name) <= NAME_CHARS else f"…{row.name[1 - NAME_CHARS :]}"
+    parts.append(f'<text class="name" x="{NAME_WIDTH - 8}" y="{y + 17}" text-anchor="end">{escape(name)}</text>')
     for style, value in (("most", row.most), ("high", row.high), ("middle", row.middle)):
         box = f'x="{NAME_WIDTH}" y="{y + 5}" width="{max(1.0, scale * value):.1f}" height="{ROW_HEIGHT - 10}"'
         parts.append(f'<rect class="{style}" {box} rx="2"/>')

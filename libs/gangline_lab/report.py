@@ -34,10 +34,10 @@ svg{width:100%;height:auto;display:block}.tick{font-size:11px}.name{font-size:12
 .waiting{stroke:var(--orange);fill:var(--orange)}
 .pointer{fill:transparent}.pointer:hover{fill:var(--ink);fill-opacity:.08}.most{fill:var(--line)}.high{fill:var(--pale)}
 .middle{fill:var(--blue)}table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}
-td,th{padding:4px 8px;text-align:right;border-bottom:1px solid var(--line);font-weight:400}
+td,th{padding:4px 8px;text-align:right;border-bottom:1px solid var(--line);font-weight:400;white-space:nowrap}
 th{color:var(--dim)}td:first-child,th:first-child{text-align:left;white-space:nowrap}.key span{margin-right:14px}
 .key i{display:inline-block;width:12px;height:10px;border-radius:2px;margin-right:5px}.bad{color:var(--orange)}
-.scroll{overflow-x:auto}.left{text-align:left}td.left,th.left{text-align:left}
+.scroll{overflow-x:auto}.left{text-align:left}td.left,th.left{text-align:left;white-space:normal}
 """
 
 
@@ -103,7 +103,11 @@ def _cards(summary: Summary) -> str:
             duration(summary.starts_at_once.median_ms),
             f"p99 {duration(summary.starts_at_once.p99_ms)}; {at_once} that had room at once",
         ),
-        ("decisions/s", f"{summary.verdicts_per_s:.1f}", f"in seconds that had any; in the busiest {summary.verdicts_per_s_most}"),
+        (
+            "decisions/s",
+            f"{summary.verdicts_per_s:.1f}",
+            f"in seconds that had any; at most {summary.verdicts_per_s_most}",
+        ),
     ]
     inside = "".join(
         f'<div class="card"><span class="dim">{escape(name)}</span><b>{escape(value)}</b>'
@@ -185,10 +189,14 @@ def _edges(begin: int, end: int) -> list[tuple[int, int]]:
 def _decisions(chronicle: Chronicle) -> str:
     if not chronicle.decided:
         return ""
-    first, last = min(chronicle.decided), max(chronicle.decided)
-    values = tuple(float(chronicle.decided.get(second, 0)) for second in range(first, last + 1))
-    line = Line(name="decisions", style="held", values=values, filled=True)
-    plot = over_time([line], seconds=float(len(values)), unit="in this second")
+    first, span = min(chronicle.decided), max(chronicle.decided) - min(chronicle.decided) + 1
+    # A log of months has millions of seconds: each point is the busiest of its time.
+    values = [0.0] * min(span, BUCKETS)
+    for second, count in chronicle.decided.items():
+        place = (second - first) * len(values) // span
+        values[place] = max(values[place], float(count))
+    line = Line(name="decisions", style="held", values=tuple(values), filled=True)
+    plot = over_time([line], seconds=float(span), unit="in the busiest second")
     return f"<h2>Decisions on jobs per second</h2>{plot}"
 
 
@@ -196,7 +204,8 @@ def _waits(title: str, spreads: Sequence[Spread]) -> str:
     rows = [
         Bars(
             name=spread.name,
-            note=" ".join(f"{name} {cell}" for name, cell in zip(SPREAD_HEADER, spread_row(spread)[1:], strict=True)),
+            note=f"{spread.name}: "
+            + " ".join(f"{name} {cell}" for name, cell in zip(SPREAD_HEADER, spread_row(spread)[1:], strict=True)),
             middle=spread.median_ms / 1000,
             high=spread.p90_ms / 1000,
             most=spread.longest_ms / 1000,
@@ -205,7 +214,7 @@ def _waits(title: str, spreads: Sequence[Spread]) -> str:
     ]
     key = _key(("var(--blue)", "median"), ("var(--pale)", "p90"), ("var(--line)", "longest"))
     table = _table(("", *SPREAD_HEADER), [spread_row(spread) for spread in spreads])
-    return f"<h2>{title}</h2>{key}{bars(rows, unit='s')}{table}"
+    return f"<h2>{title}</h2>{key}{bars(rows)}{table}"
 
 
 def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

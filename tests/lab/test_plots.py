@@ -40,14 +40,35 @@ def test_an_axis_of_time_is_marked_as_clocks_and_calendars_are(seconds: float, f
 
 def test_a_plot_of_nothing_is_still_a_plot() -> None:
     assert ElementTree.fromstring(over_time([], seconds=0.0, unit="jobs")).tag == "svg"
-    assert ElementTree.fromstring(bars([], unit="s")).tag == "svg"
+    assert ElementTree.fromstring(bars([])).tag == "svg"
 
 
 def test_bars_are_as_long_as_their_values() -> None:
-    tree = ElementTree.fromstring(bars([Bars(name="a&b", note="n", middle=1.0, high=2.0, most=4.0)], unit="s"))
+    tree = ElementTree.fromstring(bars([Bars(name="a&b", note="n", middle=1.0, high=2.0, most=4.0)]))
     widths = {rect.attrib["class"]: float(rect.attrib["width"]) for rect in tree.iter("rect")}
     assert widths["most"] == pytest.approx(2 * widths["high"], abs=0.2)
     assert widths["high"] == pytest.approx(2 * widths["middle"], abs=0.2)
+
+
+def test_the_axis_of_bars_is_of_time_and_long_names_show_their_end() -> None:
+    """It said 2500 s, cut off, and a name as long as a path began before the picture did."""
+    name = "research/a-department-with-a-long-name"
+    tree = ElementTree.fromstring(bars([Bars(name=name, note=name, middle=60.0, high=900.0, most=2_200.0)]))
+    said = [text.text for text in tree.iter("text")]
+    assert said == [
+        "0 s",
+        "5 min",
+        "10 min",
+        "15 min",
+        "20 min",
+        "25 min",
+        "30 min",
+        "35 min",
+        "40 min",
+        f"…{name[-21:]}",
+    ]
+    assert [text.attrib["text-anchor"] for text in tree.iter("text")][8] == "end"
+    assert [title.text for title in tree.iter("title")] == [name]
 
 
 @pytest.mark.parametrize(("share", "text"), [(0.0, "...."), (0.5, "##.."), (7.0, "####"), (-1.0, "....")])

@@ -45,6 +45,20 @@ def test_a_page_tells_whether_the_replay_was_equal(told: Chronicle) -> None:
     assert "byte for byte" in page(told, summarise(told), title="T", replayed=report)
 
 
+def test_the_page_of_a_log_of_months_is_no_larger_than_that_of_a_day() -> None:
+    """It drew every second between the first and the last decision: seven million of them, for which nobody waited."""
+    sizes = []
+    for days in (1, 90):
+        world = LoggedWorld(node("n1", gpus=2))
+        world.submit(spec(name="first"))
+        world.settle()
+        world.wait(86_400 * days).submit(spec(name="last"))
+        world.settle()
+        told = chronicle(world.log)
+        sizes.append(len(page(told, summarise(told), title="T")))
+    assert sizes[1] < 1.1 * sizes[0]
+
+
 def test_an_empty_log_has_a_page() -> None:
     nothing = chronicle([])
     assert "<h1>T</h1>" in page(nothing, summarise(nothing), title="T")
