@@ -305,10 +305,10 @@ class Reporter:
         self.site.metrics.set("gangline_tasks_running", running)
 
     def _to_describe(self) -> list[NodeId]:
-        """Nodes that are not as the log has them: changed, or lost although this agent is here."""
+        """Nodes that are not as the log has them: changed, or lost or forgotten although this agent is here."""
         described, nodes = self._described(), self.state.kept.nodes
         changed = [node.id for node in described if self.told.get(node.id) != node]
-        lost = [node.id for node in described if node.id in nodes and nodes[node.id].lost]
+        lost = [node.id for node in described if node.id not in nodes or nodes[node.id].lost]
         if others := [name for name in changed if not self._carries(name) and name not in lost]:
             self._warn_of(others)
             changed = [name for name in changed if name not in others]

@@ -193,6 +193,20 @@ async def test_a_node_declared_lost_while_its_agent_lives_stops_its_tasks_and_co
         await made.until(lambda: not made.state.kept.nodes[NodeId("one")].lost)
 
 
+async def test_a_node_that_was_forgotten_while_its_agent_lives_is_there_again_as_a_new_one(tmp_path: Path) -> None:
+    """What ran there is ended: whoever said that the machine is gone was wrong."""
+    async with cluster(tmp_path) as made, made.agent("one", tmp_path):
+        job = await made.start(asks("/bin/sleep", "1000"), "one")
+        await made.until(lambda: made.job(job).state == JobState.RUNNING)
+        pid = next(fact.pid for fact in made.facts if isinstance(fact, f.TaskStarted))
+        (task,) = made.state.kept.tasks
+        await made.tell("telemetry", f.NodeLost(node=NodeId("one"), silent_ms=30_000))
+        await made.tell("admission", f.NodeForgotten(node=NodeId("one"), by="root", tasks=(task,)))
+        await asyncio.to_thread(wait_until_gone, pid)
+        await made.until(lambda: NodeId("one") in made.state.kept.nodes)
+        assert not made.state.kept.nodes[NodeId("one")].lost
+
+
 async def test_of_two_agents_with_one_name_only_one_acts(tmp_path: Path) -> None:
     starts = tmp_path / "starts"
     async with cluster(tmp_path) as made:
