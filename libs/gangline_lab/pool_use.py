@@ -68,8 +68,11 @@ class PoolUse:
         """Take in what one message changed."""
         touched: set[str] = set()
         for node_id in step.nodes:
-            node = self._state.kept.nodes[node_id]
-            touched |= self._there.put(node_id, node.pool, 0 if node.lost else GPU_MILLI * len(node.gpus))
+            node = self._state.kept.nodes.get(node_id)
+            if node is None:
+                touched |= self._there.drop(node_id)
+            else:
+                touched |= self._there.put(node_id, node.pool, 0 if node.lost else GPU_MILLI * len(node.gpus))
         for task_id in step.tasks:
             touched |= self._note_task(task_id)
         for moved in step.moves:

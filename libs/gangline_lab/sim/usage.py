@@ -168,7 +168,8 @@ class Usage:
         self.move_on(step.at)
         nodes = dict.fromkeys(step.nodes)
         # A task of a lost node holds nothing that is there, and does again when the node is back before it ended.
-        names = dict.fromkeys((*step.tasks, *(name for node in nodes for name in self._state.use[node].tasks)))
+        use = (self._state.use[node] for node in nodes if node in self._state.use)
+        names = dict.fromkeys((*step.tasks, *(name for own in use for name in own.tasks)))
         for name in names:
             nodes.update(dict.fromkeys(self._note_task(name)))
         for node in nodes:
