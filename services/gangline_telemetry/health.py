@@ -49,6 +49,8 @@ class Watch:
         self.config = config
         self.began_s = now_s
         self.heard_s: dict[NodeId, float] = {}
+        self.known_s: dict[NodeId, float] | None = None
+        """Since when each node is known here; None before anybody looked, as all that were there then always were."""
         self.cards: dict[Key, Card] = {}
         self.hosts: dict[NodeId, tuple[NodeSample, float]] = {}
         """The last sample of each machine that says something of itself, and when it was heard."""
@@ -123,8 +125,10 @@ class Watch:
 
     def _losses(self, state: State, now_s: float) -> list[Fact]:
         lost: list[Fact] = []
+        before, fresh_s = (self.known_s or {}), self.began_s if self.known_s is None else now_s
+        self.known_s = {node_id: before.get(node_id, fresh_s) for node_id in state.kept.nodes}
         for node_id, node in sorted(state.kept.nodes.items()):
-            silent_s = now_s - max(self.heard_s.get(node_id, self.began_s), self.began_s)
+            silent_s = now_s - max(self.heard_s.get(node_id, self.known_s[node_id]), self.began_s)
             if not node.lost and not node.is_watched and silent_s > self.config.loss_s:
                 lost.append(NodeLost(node=node_id, silent_ms=int(silent_s * 1000)))
         return lost

@@ -24,6 +24,19 @@ def test_a_silent_node_is_lost_only_after_the_loss_time_and_only_once() -> None:
     assert watch.judge(world.state, 32.0) == ()
 
 
+def test_a_node_that_has_just_come_has_its_time_to_speak() -> None:
+    world, watch = World(node("n1")), Watch(Config(loss_s=30), 0.0)
+
+    def lost(second: float) -> list[NodeLost]:
+        watch.hear(sample("n1"), second)
+        return [fact for fact in watch.judge(world.state, second) if isinstance(fact, NodeLost)]
+
+    assert [lost(second) for second in range(0, 100, 10)] == [[]] * 10
+    world.see(node("n2"))
+    assert [lost(110.0), lost(139.0)] == [[], []]
+    assert lost(141.0) == [NodeLost(node="n2", silent_ms=31_000)]
+
+
 def test_silence_says_nothing_about_a_node_whose_carrier_tells_its_loss_itself() -> None:
     world = World(structs.replace(node("n1"), is_watched=True))
     assert Watch(Config(loss_s=30), 0.0).judge(world.state, 1000.0) == ()
