@@ -75,9 +75,11 @@ def _tell(session: Session, views: list[v.QueueView], cluster: v.ClusterView, *,
             wide = console.format is Format.WIDE
             rows = [_row(line, wide=wide, now_ms=session.now_ms()) for line in view.lines]
             console.table((*COLUMNS[:-1], *WIDE, COLUMNS[-1]) if wide else COLUMNS, rows)
-        hidden = (view.matching if is_part else view.waiting) - len(view.lines)
+        # An older platform does not say how many match.
+        is_counted = is_part and view.matching > 0
+        hidden = (view.matching if is_counted else view.waiting) - len(view.lines)
         if hidden > 0:
-            console.note(f"{hidden} more {'such ones ' if is_part else ''}wait in pool {view.pool} and are not shown.")
+            console.note(f"{hidden} more {'such ones ' if is_counted else ''}wait in pool {view.pool} and are not shown.")
         if view.matching > len(view.lines):
             console.note(f"What all {view.matching} wait for:")
             for one in view.waiting_for[:SUMS_MOST]:
