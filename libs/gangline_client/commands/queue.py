@@ -79,7 +79,8 @@ def _tell(session: Session, views: list[v.QueueView], cluster: v.ClusterView, *,
         is_counted = is_part and view.matching > 0
         hidden = (view.matching if is_counted else view.waiting) - len(view.lines)
         if hidden > 0:
-            console.note(f"{hidden} more {'such ones ' if is_counted else ''}wait in pool {view.pool} and are not shown.")
+            such = "such ones " if is_counted else ""
+            console.note(f"{hidden} more {such}wait in pool {view.pool} and are not shown.")
         if view.matching > len(view.lines):
             console.note(f"What all {view.matching} wait for:")
             for one in view.waiting_for[:SUMS_MOST]:
