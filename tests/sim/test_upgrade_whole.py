@@ -38,6 +38,8 @@ NEVER_HERE = {
     "ResizeFailed", "MemberSafe", "ResizeConfirmed", "ProgressReported", "NodesWanted", "NodeQuarantined",
     # Written by the settings of a whole document alone; of jobs that run longer than the day.
     "ClassSet", "JobUsed",
+    # Younger than the build that left it; whoever leaves the next day says them.
+    "NodeForgotten",
 }  # fmt: skip
 """Kinds of facts that the day did not bring; `tests/wire/test_golden.py` holds their bytes."""
 AWAY_S = 60.0
