@@ -85,10 +85,13 @@ WHY: dict[tuple[str, str], str] = {
         "makes way, and are equal again."
     ),
     ("B7.64x8", "gangline"): (
-        "it goes by age, and looks at no run times. Nearly all of these jobs are short, and wait for the few that hold "
-        "GPUs for days."
+        "it looks at no run times; attained service, which looks at none either, has 53,327 s. And it promises an end: "
+        "who had its 16 GPU-hours and waited for a day goes first on a quarter of the pool, and more of these wait "
+        "than that holds."
     ),
-    ("B7.80x8", "gangline"): ("the same."),
+    ("B7.80x8", "gangline"): (
+        "only in the p99 of waits: of who had its 16 GPU-hours each run waits again, and shortest first stops nobody."
+    ),
 }
 """Why a page is more than 5 % worse than the best published value of some metric, by benchmark and page."""
 HEAD = [
