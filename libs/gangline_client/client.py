@@ -358,7 +358,7 @@ class Client:
         return await self._get(paths.TOKENS, v.TokensView)
 
     async def issue_token(
-        self, *, name: str, role: str, user: str = "", groups: Sequence[str] = (), expires_in: str = ""
+        self, *, name: str, role: str, user: str, groups: Sequence[str] = (), expires_in: str = ""
     ) -> v.IssuedTokenView:
         """A new token, shown once, valid for `expires_in` (such as "90d") or for ever.
 

@@ -272,7 +272,7 @@ class SyncClient:
         return self._run(self._client.tokens())
 
     def issue_token(
-        self, *, name: str, role: str, user: str = "", groups: Sequence[str] = (), expires_in: str = ""
+        self, *, name: str, role: str, user: str, groups: Sequence[str] = (), expires_in: str = ""
     ) -> v.IssuedTokenView:
         """A new token, shown once."""
         coroutine = self._client.issue_token(name=name, role=role, user=user, groups=groups, expires_in=expires_in)

@@ -1,11 +1,13 @@
 """The SDK: asks what the API expects, retries only what is safe, resumes what it follows."""
 
+from inspect import Parameter, signature
+
 import msgspec
 import pytest
 from tests.client.command_line import no_wait
 from tests.client.fake_platform import TOKEN, FakePlatform, Reply, problem
 
-from gangline_client import Client, ProblemError, SettingsError, UnreachableError
+from gangline_client import Client, ProblemError, SettingsError, SyncClient, UnreachableError
 from gangline_client.paths import JobQuery
 from gangline_client.retry import Retry
 from gangline_core.groups import Group
@@ -208,3 +210,9 @@ async def test_waiting_outlives_a_restart_of_the_platform(platform: FakePlatform
     platform.answer("GET", "/v1/jobs/7", *[Reply(breaks=True)] * 20, JOB, ended)
     async with client_of(platform) as client:
         assert await client.wait(7) == ended
+
+
+@pytest.mark.parametrize("kind", [Client, SyncClient])
+def test_nobody_forgets_to_say_for_whom_a_token_is(kind: type) -> None:
+    """Without a user the platform refuses it, always."""
+    assert signature(kind.issue_token).parameters["user"].default is Parameter.empty  # type: ignore[attr-defined]
