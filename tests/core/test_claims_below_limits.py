@@ -113,11 +113,13 @@ def test_what_an_owner_uses_himself_is_no_longer_told_as_not_lent():
     world = beside_an_owner()
     waits = world.submit(gpus=2, group="lab", priority=1)
     world.submit(gpus=4, group="owner")
-    world.settle()
+    world.round()
     assert world.reason(waits) == ReasonCode.NOT_LENT, "at its turn"
     told = explain(world.state, waits, world.at)
     assert told.code == ReasonCode.INSUFFICIENT_GPUS
     assert told.numbers["free"] == 0
+    world.settle()
+    assert world.reason(waits) == ReasonCode.INSUFFICIENT_GPUS, "the next round looks at it again"
 
 
 def test_numbers_of_a_limit_that_a_round_found_are_those_of_now():
