@@ -4,6 +4,7 @@ Many GPUs may come back at once. When those that go first have taken what is lef
 next of them, and another one follows at once, in which the ordering says who goes next.
 """
 
+from gangline_core.facts import Placement
 from gangline_core.job import Job
 from gangline_core.making_room.shields import goes_first
 from gangline_core.scoring.ageing import is_starving
@@ -15,19 +16,23 @@ class AgedPart:
     """What those that starve hold of the part, with what they took in this round."""
 
     def __init__(self, table: Table) -> None:
-        """Nobody took anything yet."""
+        """Whoever's victims are gone has his room already."""
         self._table = table
         self._used = table.state.live_index.first_by_age.used(table.pool.pool.name)
         self._is_new = False
         """Somebody took some of it in this round: only then may the next one order otherwise."""
+        for placement in table.placements if goes_first_on_a_part(table.policy) else ():
+            self._note(placement)
 
     def note(self, job: Job) -> None:
         """It was the job's turn, and it may be the last that was given room."""
         placements = self._table.placements
-        if not placements or placements[-1].job != job.id or not goes_first_on_a_part(self._table.policy):
-            return
-        if goes_first(self._table, placements[-1]):
-            self._used = self._used.plus(Amounts.of(job.spec), 1)
+        if placements and placements[-1].job == job.id and goes_first_on_a_part(self._table.policy):
+            self._note(placements[-1])
+
+    def _note(self, placement: Placement) -> None:
+        if goes_first(self._table, placement):
+            self._used = self._used.plus(Amounts.of(self._table.state.kept.jobs[placement.job].spec), 1)
             self._is_new = True
 
     def is_over_for(self, job: Job) -> bool:

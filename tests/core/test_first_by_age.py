@@ -147,6 +147,24 @@ def test_under_endless_overload_urgent_jobs_do_not_wait_for_all_that_are_old():
     assert waits[25] < waits[100] / 3
 
 
+def test_whose_victims_are_gone_takes_its_part_before_the_others_of_the_round():
+    made = World(node("n1")).set_policy(ordering="priority", starvation_s=STARVES_S)
+    fillers = [made.submit_running(spec(f"first-{k}", gpus=1, priority=-5), "n1") for k in range(8)]
+    made.set_policy(preemption=False)
+    claims = made.submit(spec("claims", gpus=2))
+    old = made.submit(spec("old", gpus=2, preempts=False))
+    made.wait(STARVES_S + 1)
+    urgent = made.submit(spec("urgent", gpus=2, priority=5, preempts=False))
+    made.set_policy(preemption=True).round()
+    assert list(made.state.kept.claims) == [claims]
+    running = [job for job in fillers if made.job(job).state == JobState.RUNNING]
+    made.stop_all().finish(*running[:2])
+    made.round()
+    made.settle()
+    assert made.job(claims).first_by_age
+    assert (made.job(old).state, made.job(urgent).state) == (JobState.WAITING, JobState.RUNNING)
+
+
 def test_where_all_go_by_age_nobody_is_counted():
     made = filled(ordering="fifo")
     one_by_one(made, 5)
