@@ -253,6 +253,20 @@ def test_nobody_steps_back_in_thought_where_what_it_takes_is_less_than_the_limit
     assert table.resumes == []
 
 
+def test_who_waits_on_for_one_leaves_room_below_the_limit_for_equal_ones_too() -> None:
+    """Seed 1600239: they were refused with what was used before, and could have started until the next event."""
+    world = World(node("n1"), groups=[group("lab", limit=gpu_amount(2))])
+    loose = world.submit_running(gpu_spec(gpus=2, group="lab", service_class=ServiceClass.OPPORTUNISTIC), "n1")
+    first = world.submit(gpus=2, group="lab")
+    at_rest(world)
+    assert world.job(loose).state == JobState.PAUSED
+    world.finish(first)
+    small = [world.submit(gpus=1, group="lab", priority=1) for _ in range(3)]
+    decided = world.round()
+    assert decided is not None
+    assert ([one.job for one in decided.placements], decided.resumes) == (small[:2], ())
+
+
 def test_equal_jobs_are_each_looked_at_beside_those_who_started_before_them() -> None:
     """For the second it was taken for tried: one stood back for the first, and one was before it again."""
     world = World(node("n1", gpus=2))

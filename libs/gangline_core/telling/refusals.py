@@ -81,9 +81,10 @@ class Refuser:
         return is_new
 
     def room_came_back(self) -> None:
-        """What was asked of room in vain is asked anew: some of it is free again, and a job has started in it."""
-        self._no_room.clear()
-        self._fits.clear()
+        """What was asked in vain is asked anew: some room is free again, also below limits, and a job started in it."""
+        for known in (self._no_room, self._fits, self._by_limit, self._by_shape):
+            known.clear()
+        self.shapes.clear()
 
     def no_room(self, job: Job, room: Room) -> Reason | None:
         """Why the same was asked of this room before in vain; None when it was not, or where a limit is told first."""
