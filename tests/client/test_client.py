@@ -213,6 +213,6 @@ async def test_waiting_outlives_a_restart_of_the_platform(platform: FakePlatform
 
 
 @pytest.mark.parametrize("kind", [Client, SyncClient])
-def test_nobody_forgets_to_say_for_whom_a_token_is(kind: type) -> None:
+def test_nobody_forgets_to_say_for_whom_a_token_is(kind: type[Client] | type[SyncClient]) -> None:
     """Without a user the platform refuses it, always."""
-    assert signature(kind.issue_token).parameters["user"].default is Parameter.empty  # type: ignore[attr-defined]
+    assert signature(kind.issue_token).parameters["user"].default is Parameter.empty

@@ -19,6 +19,7 @@ from gangline_core.fold.jobs import (
     set_reason,
 )
 from gangline_core.fold.life import give_up_start
+from gangline_core.fold.not_lent import waits_for_lenders
 from gangline_core.fold.repair import give_up_repair
 from gangline_core.fold.resize import shrink, shrink_fault, start_again, waiting_growth
 from gangline_core.ids import JobId
@@ -109,8 +110,7 @@ def round_decided(state: State, fact: f.RoundDecided, step: Step) -> None:
 
 def _calls_for_another(state: State, opened: f.RoundOpened | None, fact: f.RoundDecided) -> bool:
     """True when the next round has something to decide because of what this one came to."""
-    if state.door.lenders and (fact.placements or fact.growths or fact.resumes):
-        # What a group uses itself it does not keep from others any more.
+    if (fact.placements or fact.growths or fact.resumes) and waits_for_lenders(state, fact.pool):
         return True
     return opened is not None and (_brings_into_view(opened, fact) or _goes_on_before_others(state, opened, fact))
 

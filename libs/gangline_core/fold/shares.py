@@ -5,6 +5,7 @@ from typing import Any
 
 from gangline_core import facts as f
 from gangline_core.fold.jobs import add_placement
+from gangline_core.fold.not_lent import waits_for_lenders
 from gangline_core.ids import JobId
 from gangline_core.parsync import SMOOTHING_PERCENT
 from gangline_core.room.holds import placement_fault
@@ -47,8 +48,7 @@ def share_decided(state: State, fact: f.ShareDecided, step: Step) -> None:
     if started and opened.waiting > len(opened.candidates) and (opened.is_cut or not started.isdisjoint(opened.edges)):
         # Others come into view where these were looked at.
         state.kept.changed_seq = step.seq
-    if started and state.door.lenders:
-        # What a group uses itself it does not keep from others any more.
+    if started and waits_for_lenders(state, fact.pool):
         state.kept.changed_seq = step.seq
 
 

@@ -39,20 +39,25 @@ async function reach(url, options) {
 }
 
 async function ask(method, path, { query, body, signal, headers } = {}) {
+  const shown = token.get();
   const response = await reach(address(path, query), {
     method,
     signal,
     headers: {
-      Authorization: `Bearer ${token.get()}`,
+      Authorization: `Bearer ${shown}`,
       ...(body === undefined ? {} : { "Content-Type": "application/json" }),
       ...headers,
     },
     body: body === undefined ? undefined : JSON.stringify(body),
   });
   if (!response.ok) {
-    const problem = await response.json().catch(() => ({ title: response.statusText }));
+    const problem = await response.json().catch((error) => {
+      if (error.name === "AbortError") throw error;
+      return { title: response.statusText };
+    });
     const error = new ApiError(response.status, problem);
-    if (response.status === 401) token.refused(error);
+    // Of several calls with one token the first says why; the page has forgotten it by then.
+    if (response.status === 401 && token.get() === shown) token.refused(error);
     throw error;
   }
   return response;
