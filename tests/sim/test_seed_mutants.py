@@ -252,7 +252,7 @@ SEEDS = {
     "jobs do not wait for others": 0,
     "nobody is protected": 1829,
     "nobody is left to work": 1800,
-    "age counts everywhere": 14,
+    "age counts everywhere": 71,
     LEASES: 1_500_034,
     ENDED: 1_700_206,
     EXCUSED: 1_700_006,
