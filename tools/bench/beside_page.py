@@ -66,6 +66,7 @@ def _figure(value: float, metric: str) -> str:
 
 
 WHY: dict[tuple[str, str], str] = {
+    ("B3", "gangline"): "only in the p99: short jobs have more of the time, and the hundredth that takes longest less.",
     ("B4", "gangline"): (
         "it goes by age and share and looks at no run times when it orders; those that are best here do, or share "
         "time. `shockwave-gangline` is told what others of its kind are told."
