@@ -6,7 +6,6 @@ next of them, and another one follows at once, in which the ordering says who go
 
 from gangline_core.facts import Placement
 from gangline_core.job import Job
-from gangline_core.making_room.shields import goes_first
 from gangline_core.scoring.ageing import is_starving
 from gangline_core.scoring.first_by_age import Amounts, goes_first_on_a_part, is_part_left
 from gangline_core.table import Table
@@ -41,3 +40,9 @@ class AgedPart:
         if not self._is_new or not is_starving(table.state, job, table.policy, table.now):
             return False
         return not is_part_left(self._used, table.frozen.layout, table.policy)
+
+
+def goes_first(table: Table, placement: Placement) -> bool:
+    """True when the job starts first for its age; one that starts beside dated ones is in nobody's way, old or not."""
+    job = table.state.kept.jobs[placement.job]
+    return not placement.backfilled and is_starving(table.state, job, table.policy, table.now)

@@ -137,6 +137,16 @@ class Stand:
             return False
         return True
 
+    async def restart(self, name: str) -> None:
+        """One process ends by SIGTERM, and its next one has begun."""
+        await self.until_it_lives(name)
+        starts = self.platform.service_starts(name)
+        os.kill(self.platform.service_pid(name), signal.SIGTERM)
+        async with asyncio.timeout(LONG_S):
+            while self.platform.service_starts(name) == starts:  # noqa: ASYNC110 - a process of its own sets no event
+                await asyncio.sleep(0.05)
+        await asyncio.sleep(0.5)
+
     async def until_it_lives(self, name: str) -> None:
         """Wait until a process that died was started again."""
         async with asyncio.timeout(LONG_S):

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +10,7 @@ import pytest
 from tests.faults.stand import Stand, stand
 from tests.faults.test_brokers import agreed
 from tests.faults.test_services import FAIL_OVER_S_MAX, WRITERS, fail_over
-from tests.patience import LONG_S, free_ports
+from tests.patience import free_ports
 
 from gangline_kit.nats_cluster import NatsCluster
 
@@ -37,7 +36,7 @@ async def test_everything_begins_anew_one_after_the_other_under_load_and_nothing
             loads = [asyncio.ensure_future(load(here, stop, waits)) for _ in range(LOADS)]
             began_s = time.monotonic()
             for name in names:
-                await restart(here, name)
+                await here.restart(name)
             for server in cluster.servers:
                 await server.stop()
                 await server.start()
@@ -62,14 +61,3 @@ async def load(here: Stand, stop: asyncio.Event, waits: list[float]) -> None:
         await here.submit(run_s=0.3)
         waits.append(time.monotonic() - asked_s)
         await asyncio.sleep(0.05)
-
-
-async def restart(here: Stand, name: str) -> None:
-    """One process ends by SIGTERM, and its next one has begun."""
-    await here.until_it_lives(name)
-    starts = here.platform.service_starts(name)
-    os.kill(here.platform.service_pid(name), signal.SIGTERM)
-    async with asyncio.timeout(LONG_S):
-        while here.platform.service_starts(name) == starts:  # noqa: ASYNC110 - a process of its own sets no event
-            await asyncio.sleep(0.05)
-    await asyncio.sleep(0.5)

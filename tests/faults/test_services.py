@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 from tests.faults.stand import Stand, resume, stand
-from tests.patience import LONG_S
 
 from gangline_wire.streams import LOG
 
@@ -120,13 +119,7 @@ async def rolling_restart(here: Stand, figure: Figure) -> None:
     began_s = time.monotonic()
     loads = [asyncio.ensure_future(load()) for _ in range(2)]
     for name in here.platform.service_names():
-        await here.until_it_lives(name)
-        starts = here.platform.service_starts(name)
-        os.kill(here.platform.service_pid(name), signal.SIGTERM)
-        async with asyncio.timeout(LONG_S):
-            while here.platform.service_starts(name) == starts:  # noqa: ASYNC110 - a process of its own sets no event
-                await asyncio.sleep(0.05)
-        await asyncio.sleep(0.5)
+        await here.restart(name)
     is_over = True
     await asyncio.gather(*loads)
     figure(f"rolling restart of {len(here.platform.service_names())} processes under load", time.monotonic() - began_s)

@@ -11,11 +11,12 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from gangline_core.aged_part import goes_first
 from gangline_core.facts import Candidate, Placement
 from gangline_core.ids import JobId
 from gangline_core.job import Job, JobState
 from gangline_core.making_room.losses import effective_priority, is_shielded
-from gangline_core.scoring.ageing import in_vain_ms, is_starving
+from gangline_core.scoring.ageing import in_vain_ms
 from gangline_core.scoring.first_by_age import goes_first_on_a_part
 from gangline_core.sizes import resizing
 from gangline_core.spec import ServiceClass
@@ -41,12 +42,6 @@ def with_marks(table: Table, candidates: Sequence[Candidate]) -> list[Placement]
         replace(one, aged=one.job in left, first_by_age=one.job in first) if one.job in left | first else one
         for one in table.placements
     ]
-
-
-def goes_first(table: Table, placement: Placement) -> bool:
-    """True when the job starts first for its age; one that starts beside dated ones is in nobody's way, old or not."""
-    job = table.state.kept.jobs[placement.job]
-    return not placement.backfilled and is_starving(table.state, job, table.policy, table.now)
 
 
 def _left_to_work(table: Table, candidates: Sequence[Candidate]) -> frozenset[JobId]:

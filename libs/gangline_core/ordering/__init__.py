@@ -88,8 +88,9 @@ def _places(scored: Scored, rows: int) -> Ints:
 def rank(waiting: Waiting, first: int = EVERYBODY, *, running: NDArray[np.bool_] | None = None) -> Ranking:
     """Order waiting jobs by the pool's policy; only the first so many need be exact. Some may be `running`.
 
-    Whoever has waited longer than the policy's starvation time goes first, oldest first, whatever the score. Who
-    checkpoints and had its share lets others pass (see `letting_pass`). Every tie is broken by age, then by id.
+    Whoever has waited longer than the policy's starvation time goes first, oldest first, whatever the score, while a
+    part of the pool is left to such jobs (see `scoring.first_by_age`). Who checkpoints and had its share lets others
+    pass (see `letting_pass`). Every tie is broken by age, then by id.
     """
     is_starving = waiting.starving if running is None else waiting.starving & ~running
     moved = waiting.had_share & ~is_starving
