@@ -106,3 +106,17 @@ def test_who_is_above_a_limit_is_told_so_whoever_asked_for_the_same_room_in_vain
     second = world.submit(gpus=1, group="lab")
     assert len(started(world)) == 1
     assert world.reason(second) == ReasonCode.GROUP_LIMIT
+
+
+def test_who_gets_a_date_of_room_keeps_its_limit_from_its_equals_where_several_have_dates() -> None:
+    """The equal would wait for the limit, so it takes no date of room."""
+    world = World(node("n1", gpus=4), groups=[group("lab", limit={"gpu_milli": 2000})]).set_policy(backfill_depth=4)
+    own = world.submit_running(spec(gpus=2, group="lab", time_limit_s=100), "n1")
+    world.submit_running(spec(gpus=2, group="shop", time_limit_s=300), "n1")
+    first, second = (world.submit(gpus=2, group="lab", time_limit_s=900) for _ in range(2))
+    world.round()
+    world.submit(gpus=2, group="shop", time_limit_s=500, priority=5)
+    decided = world.finish(own).round()
+    assert decided is not None
+    assert world.reason(second) == ReasonCode.LIMIT_KEPT
+    assert [date.job for date in decided.reservations] == [first]

@@ -9,7 +9,7 @@ from gangline_core.job import Job
 from gangline_core.making_room.service_order import orders_by_service
 from gangline_core.making_room.yielding import may_pass_others
 from gangline_core.placement.gang import Gang
-from gangline_core.placement.why_not import why_not
+from gangline_core.placement.why_not import ROOM_CODES, why_not
 from gangline_core.reasons import Reason, ReasonCode
 from gangline_core.reserving.closures import window_reason
 from gangline_core.reserving.releases import UNKNOWN_MS
@@ -32,6 +32,8 @@ class Refuser:
     def __init__(self, table: Table) -> None:
         """Nothing refused yet."""
         self._table = table
+        self._are_all_dated = table.policy.backfill_depth > 1
+        """Equal jobs have a date each, of room or below a limit."""
         self._by_shape: dict[Asking, Reason] = {}
         self.shapes: set[int] = set()
         """Of whom jobs were refused, though perhaps some that had less service."""
@@ -61,6 +63,8 @@ class Refuser:
             return None
         shape = self._asking(job)
         reason = self._by_shape.get(shape)
+        if reason is not None and self._are_all_dated and reason.code in ROOM_CODES and self.is_above_limits(job):
+            return None
         if reason is None and self._by_limit:
             reason = self._by_limit.get(self._count(job))
             if reason is not None:
