@@ -187,9 +187,9 @@ def test_a_fair_share_beyond_the_guarantee_is_not_taken_by_force_and_the_reason_
 
 
 def test_an_owner_that_uses_all_it_keeps_to_itself_keeps_nothing_from_its_neighbours():
-    # Two of four GPUs are not lent; whoever borrowed beside them was held to the parent's guarantee even then.
+    # Two of six GPUs are not lent; whoever borrowed beside them was held to the parent's guarantee even then.
     groups = [owed("t", 4), owed("t/b", 4, lend_limit=gpu_amount(2)), group("t/a"), group("c")]
-    drive = Drive(node(gpus=10), groups=groups)
+    drive = Drive(node(gpus=6), groups=groups)
     own = drive.ask(0, tasks=2, gpus=1, group="t/b")
     lent = drive.ask(1, tasks=4, gpus=1, group="t/a")
     drive.until(2)
@@ -198,6 +198,56 @@ def test_an_owner_that_uses_all_it_keeps_to_itself_keeps_nothing_from_its_neighb
     late = drive.ask(3, gpus=1, group="t/a")
     drive.until(4)
     assert drive.code(late) == ReasonCode.NOT_LENT, "what is kept is kept again when it is not used"
+    drive.finish_all()
+
+
+KEEPER = owed("t/a", 4, lend_limit=gpu_amount(0))
+
+
+@pytest.mark.parametrize("between", [(), ("t",), ("t", "t/b")])
+def test_beside_what_a_neighbour_keeps_a_group_borrows_from_everybody(between):
+    # kueue's nested cohorts: only what a member does not lend is missing from what all others share
+    borrower = "/".join([*between[-1:], "borrower"])
+    groups = [owed("t", 8), KEEPER, *(owed(path, 2) for path in between if path != "t"), group(borrower), owed("c", 8)]
+    drive = Drive(node("n1"), node("n2"), groups=groups)
+    asks = drive.asks_of(13, 0, gpus=1, group=borrower)
+    drive.until(1)
+    assert (drive.used(borrower), drive.code(asks[-1])) == (12, ReasonCode.NOT_LENT)
+    own = drive.asks_of(4, 2, gpus=1, group="t/a")
+    drive.until(3)
+    assert all(drive.is_running(*own))
+    assert not drive.evicted, "what the neighbour kept was free"
+    drive.finish_all()
+
+
+@pytest.mark.parametrize("limit", [{}, gpu_amount(8)], ids=["no limit", "a limit"])
+def test_who_is_owed_room_takes_it_from_borrowers_and_not_from_what_a_neighbour_keeps(limit):
+    drive = Drive(
+        node("n1"), node("n2"), groups=[owed("t", 8, limit=limit), KEEPER, group("t/b"), owed("c", 8), group("d")]
+    )
+    drive.asks_of(12, 0, gpus=1, group="c")
+    owed_now = drive.asks_of(5, 1, gpus=1, group="t/b")
+    drive.until(2)
+    assert (drive.used("t/b"), drive.used("c"), len(drive.evicted)) == (4, 8, 4)
+    assert drive.code(owed_now[-1]) == ReasonCode.NOT_LENT
+    own = drive.asks_of(4, 3, gpus=1, group="t/a")
+    drive.until(4)
+    assert all(drive.is_running(*own))
+    assert len(drive.evicted) == 4, "nobody goes for what was kept"
+    drive.finish_all()
+
+
+@pytest.mark.parametrize("limit", [{}, gpu_amount(100)], ids=["no limit", "a limit beyond all machines"])
+def test_while_a_machine_is_emptied_what_is_kept_is_kept_on_the_others(limit):
+    drive = Drive(
+        node("n1"), node("n2"), groups=[group(limit=limit), owed("a", 4, lend_limit=gpu_amount(0)), group("b")]
+    )
+    leaving = drive.ask(0, gpus=8, group="b")
+    drive.until(1)
+    drive.drain(drive.where(leaving)[0])
+    asks = drive.asks_of(5, 2, gpus=1, group="b")
+    drive.until(3)
+    assert (drive.used("b"), drive.code(asks[-1])) == (12, ReasonCode.NOT_LENT)
     drive.finish_all()
 
 

@@ -6,6 +6,7 @@ from tests.make import World, gpu_amount, group, node, spec
 from gangline_core.job import Job, Task
 from gangline_core.limits import ends
 from gangline_core.limits.ends import Bound, Headroom, LimitEnds
+from gangline_core.reasons import ReasonCode
 from gangline_core.table import Table
 
 
@@ -63,3 +64,20 @@ def test_what_was_dropped_again_does_not_come_back() -> None:
     assert [end - world.at for end in found.headroom(bound).ends_ms] == [0, 60_000, 600_000], "what was told last"
     found.drop(job, gpu_amount(3))
     assert found.headroom(bound) == before
+
+
+def test_what_is_kept_from_one_group_says_nothing_of_when_another_has_its_turn() -> None:
+    """Both ask what is left below the root; the keeper is not kept from what it keeps itself."""
+    keeper = group("x", guaranteed=gpu_amount(4), lend_limit=gpu_amount(0), limit={"jobs": 1})
+    other = group("y", guaranteed=gpu_amount(4), lend_limit=gpu_amount(0))
+    world = World(node("n1", gpus=8), node("n2", gpus=8), groups=[keeper, other, group("lab")])
+    world.set_policy(ordering="priority", preemption=False)
+    running = world.submit_running(spec(gpus=1, group="x", time_limit_s=100), "n1")
+    world.submit_running(spec(gpus=8, group="lab", time_limit_s=1000), "n2")
+    kept_out = world.submit(gpus=2, group="lab", priority=5)
+    behind = world.submit(gpus=1, group="x")
+    decided = world.round()
+    assert decided is not None
+    assert world.reason(kept_out) == ReasonCode.NOT_LENT
+    starts_ms = {date.job: date.start_ms for date in decided.limit_dates}
+    assert starts_ms[behind] == world.job(running).started_ms + 100_000

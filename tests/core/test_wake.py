@@ -51,17 +51,17 @@ def test_the_end_of_a_time_slice_wakes_only_where_somebody_makes_way_then(
 
 @pytest.mark.parametrize("schedulers", [1, 2])
 def test_when_a_group_uses_what_it_kept_to_itself_others_are_looked_at_again(schedulers: int) -> None:
-    """Nothing else happens: what is used is not kept any more, and the rest is anybody's."""
+    """Nothing else happens: what is used is not kept any more, so they wait for room like all others."""
     keeper = group("t/x", guaranteed=gpu_amount(2), lend_limit=gpu_amount(0))
     world = World(node("n1", gpus=4), groups=[group("t", guaranteed=gpu_amount(2)), keeper, group("t/b")])
     world.set_policy(ordering="priority", schedulers=schedulers)
-    other = world.submit(gpus=1, group="t/b")
+    other = world.submit(gpus=3, group="t/b")
     world.settle()
     assert world.reason(other) == ReasonCode.NOT_LENT
     own = world.submit(gpus=2, group="t/x")
     world.settle()
     assert world.job(own).tasks
-    assert world.job(other).tasks
+    assert world.reason(other) == ReasonCode.INSUFFICIENT_GPUS
 
 
 @pytest.mark.parametrize("goes", ["ends by itself", "is cancelled"])

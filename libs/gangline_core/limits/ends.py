@@ -94,7 +94,7 @@ class LimitEnds:
         self._live: dict[tuple[str, bool], list[Ending]] = {}
         """What live jobs hold, by holder and whether the jobs themselves count, as far as somebody asked."""
         self._by_job: dict[JobId, Ending] = {}
-        self._known: dict[tuple[str, str, bool], tuple[int, Headroom]] = {}
+        self._known: dict[tuple[str, str, Reserve | None], tuple[int, Headroom]] = {}
         self._changes = 0
 
     def add(self, job: Job, amounts: Mapping[str, int], *, end_ms: int) -> None:
@@ -115,7 +115,7 @@ class LimitEnds:
 
     def headroom(self, bound: Bound) -> Headroom:
         """What is left below a limit through time."""
-        key = (bound.rung.holder, bound.dimension, bound.reserve is None)
+        key = (bound.rung.holder, bound.dimension, bound.reserve)
         known = self._known.get(key)
         if known is None or known[0] != self._changes:
             found = self._of_limit(bound) if bound.reserve is None else self._beside_owners(bound, bound.reserve)

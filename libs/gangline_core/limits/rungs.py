@@ -11,6 +11,8 @@ from msgspec import Struct
 
 from gangline_core.cluster import Node
 from gangline_core.groups import ROOT, BudgetMode, Group, User, ancestors, user_key
+from gangline_core.ids import NodeId
+from gangline_core.limits.amounts import amount_of, is_counted, task_amounts
 from gangline_core.limits.budgets import BUDGET, GPU_HOUR
 from gangline_core.limits.calendar import Season, current
 from gangline_core.spec import GPU_MILLI
@@ -141,12 +143,10 @@ def _largest(own: Mapping[str, int], others: Iterable[Mapping[str, int]]) -> dic
 def _reserves(
     state: State, above: Group, path: tuple[str, ...], lenders: Iterable[Group], limit: Mapping[str, int]
 ) -> Iterator[Reserve]:
-    """What groups below this one, other than those on the way and their own below them, keep to themselves."""
+    """What groups below this one, other than those on the way, keep to themselves of what there is for all of them."""
     unlent: dict[str, list[tuple[str, int]]] = {}
-    depth = 1 + above.path.count("/") if above.path else 0
     for lender in lenders:
-        branch = "/".join(lender.path.split("/")[: depth + 1])
-        if lender.path in (ROOT, above.path) or above.path not in ancestors(lender.path) or branch in path:
+        if lender.path in path or above.path not in ancestors(lender.path):
             continue
         promised = folded(lender.guaranteed)
         for dimension, most in folded(lender.lend_limit).items():
@@ -154,12 +154,11 @@ def _reserves(
             if kept > 0:
                 unlent.setdefault(dimension, []).append((lender.path, kept))
     for dimension, kept_by in sorted((dimension, _outermost(own)) for dimension, own in unlent.items()):
-        capacity = limit.get(dimension)
-        if capacity is None:
-            promised = folded(above.guaranteed)
-            capacity = cluster_capacity(state, dimension) if above.path == ROOT else promised.get(dimension)
-        if capacity is not None:
-            yield Reserve(dimension=dimension, capacity=capacity, unlent=tuple(sorted(kept_by)))
+        has = [limit[dimension]] if dimension in limit else []
+        if above.path == ROOT:
+            has.append(cluster_capacity(state, dimension))
+        if has:
+            yield Reserve(dimension=dimension, capacity=min(has), unlent=tuple(sorted(kept_by)))
 
 
 def _outermost(kept_by: list[tuple[str, int]]) -> list[tuple[str, int]]:
@@ -176,8 +175,16 @@ def _outermost(kept_by: list[tuple[str, int]]) -> list[tuple[str, int]]:
 
 
 def cluster_capacity(state: State, dimension: str) -> int:
-    """What all machines that take work have of a dimension, whatever is free of it."""
-    return sum(node_has(node, dimension) for node in state.kept.nodes.values() if node.takes_work)
+    """What all machines that take work have of a dimension, whatever is free of it; of others what is used there."""
+    return sum(
+        node_has(node, dimension) if node.takes_work else _used_on(state, node.id, dimension)
+        for node in state.kept.nodes.values()
+    )
+
+
+def _used_on(state: State, node: NodeId, dimension: str) -> int:
+    tasks = (state.kept.tasks[name] for name in state.node_tasks.get(node, ()))
+    return sum(amount_of(task_amounts(task), dimension) for task in tasks if is_counted(task))
 
 
 def node_has(node: Node, dimension: str) -> int:
