@@ -7,6 +7,7 @@ applied: the answer is a page.
 """
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from msgspec import Struct
@@ -17,6 +18,7 @@ from gangline_core.counted import counted
 from gangline_core.settings.document import Document
 from gangline_lab.metrics import slowdown
 from gangline_lab.readers.archives import History
+from gangline_lab.side_by_side import Together, side_by_side
 from gangline_lab.sim.collect import JobRecord
 from gangline_lab.sim.engine import Progress, simulate
 from gangline_lab.tuning_space import Space, space_of
@@ -28,6 +30,8 @@ RESAMPLES = 2_000
 SEED = 7
 CROWD = 2
 """Trials of a generation for each number that is searched."""
+LAST_RUNS = 3
+"""Runs after the search: the present policy on both parts, and the best one on what was held out."""
 
 
 class Goal(Struct, frozen=True):
@@ -99,9 +103,15 @@ class Tuned(Struct, frozen=True):
 
 
 def tune(
-    history: History, goal: str, *, pool: str = "default", trials: int = 40, progress: Progress | None = None
+    history: History,
+    goal: str,
+    *,
+    pool: str = "default",
+    trials: int = 40,
+    workers: int = 1,
+    progress: Progress | None = None,
 ) -> Tuned:
-    """Search for `trials` simulations, about.
+    """Search for `trials` simulations, about, `workers` of them at once.
 
     Raises:
         TuneError: one of the two parts has no jobs.
@@ -110,43 +120,27 @@ def tune(
     wanted = GOALS[goal]
     present = history.policies[pool]
     space = space_of(present)
-    done = [0]
-    known: dict[tuple[str, tuple[int, ...]], float] = {}
-
-    def value(part: History, policy: Policy) -> tuple[float, list[float]]:
-        result = simulate(scenario_of(part, Change(policies={pool: policy}), part.trace))
-        values = [wanted.value(job) for job in result.jobs if job.ended_ms >= 0]
-        return wanted.total(values), values
-
-    def trial(point: Sequence[float]) -> float:
-        done[0] += 1
-        if progress is not None:
-            progress(done[0], trials)
-        policy = space.policy([float(part) for part in point])
-        key = (policy.formula, tuple(getattr(policy, name) for name, _ in space.settings))
-        if key not in known:
-            known[key] = value(training, policy)[0]
-        return known[key]
-
-    point, trained_after = _least(trial, space, trials)
-    best = space.policy(point)
-    trained_before, _ = value(training, present)
-    if is_none := trained_after >= trained_before:
-        # Of equals the present one stays: it may be of another ordering than all that was tried.
-        best, trained_after = present, trained_before
-    before, own_before = value(held_out, present)
-    after, own_after = (before, own_before) if is_none else value(held_out, best)
+    with side_by_side(_tried, (training, held_out, pool, wanted.value), workers=min(workers, trials)) as together:
+        search = _Search(together, wanted, space, trials, progress)
+        point, trained_after = _least(search.trials, space, trials)
+        best = space.policy(point)
+        on_training, own_before = search.run([(False, present), (True, present)])
+        trained_before = wanted.total(on_training)
+        if is_none := trained_after >= trained_before:
+            # Of equals the present one stays: it may be of another ordering than all that was tried.
+            best, trained_after = present, trained_before
+        own_after = own_before if is_none else search.run([(True, best)])[0]
     low, high = bootstrap(own_before, own_after, wanted.total)
     return Tuned(
         pool=pool,
         goal=goal,
         before=present.formula if present.ordering == "weighted" else present.ordering,
         formula=best.formula if best.ordering == "weighted" else best.ordering,
-        trials=done[0],
+        trials=search.tried,
         trained_before=trained_before,
         trained_after=trained_after,
-        held_out_before=before,
-        held_out_after=after,
+        held_out_before=wanted.total(own_before),
+        held_out_after=wanted.total(own_after),
         change_low=low,
         change_high=high,
         jobs_trained=len(training.trace.arrivals),
@@ -157,19 +151,82 @@ def tune(
     )
 
 
-def _least(trial: Callable[[Sequence[float]], float], space: Space, trials: int) -> tuple[list[float], float]:
-    """The point of the space at which the trial gives the least that was found, and what it gives there."""
+Parts = tuple[History, History, str, Callable[[JobRecord], float]]
+"""What trains, what is held out, the pool, and the number of each job."""
+Trial = tuple[bool, Policy]
+"""Whether on the held-out part, and under which policy."""
+
+
+def _tried(parts: Parts, trial: Trial, progress: Progress | None) -> list[float]:
+    """The numbers of all jobs that ended."""
+    (training, held_out, pool, value), (is_held_out, policy) = parts, trial
+    part = held_out if is_held_out else training
+    result = simulate(scenario_of(part, Change(policies={pool: policy}), part.trace), progress=progress)
+    return [value(job) for job in result.jobs if job.ended_ms >= 0]
+
+
+class _Search:
+    """A search under way: a generation of trials at once, each policy once."""
+
+    def __init__(
+        self,
+        together: Together[Trial, list[float]],
+        wanted: Goal,
+        space: Space,
+        trials: int,
+        progress: Progress | None,
+    ) -> None:
+        self.tried = 0
+        self._together = together
+        self._wanted = wanted
+        self._space = space
+        self._runs = max(trials, CROWD * space.size) + LAST_RUNS
+        self._run = 0
+        self._progress = progress
+        self._known: dict[tuple[str, tuple[int, ...]], float] = {}
+
+    def trials(self, points: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
+        """What the goal comes to at each of these points, one a column."""
+        policies = [self._space.policy([float(part) for part in point]) for point in points.T]
+        self.tried += len(policies)
+        asked = {self._key(policy): policy for policy in policies}
+        new = [key for key in asked if key not in self._known]
+        found = self.run([(False, asked[key]) for key in new], stands_for=len(policies))
+        self._known |= {key: self._wanted.total(values) for key, values in zip(new, found, strict=True)}
+        return np.array([self._known[self._key(policy)] for policy in policies])
+
+    def run(self, trials: list[Trial], *, stands_for: int = 0) -> list[list[float]]:
+        """Simulate these; they count as so many of the runs that were announced."""
+        before, count = self._run, stands_for or len(trials)
+        self._run += count
+
+        def tell(done: int, total: int) -> None:
+            if self._progress is not None:
+                self._progress(before * total + count * done, self._runs * total)
+
+        return self._together(trials, tell)
+
+    def _key(self, policy: Policy) -> tuple[str, tuple[int, ...]]:
+        return policy.formula, tuple(getattr(policy, name) for name, _ in self._space.settings)
+
+
+def _least(
+    trials: "Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]]", space: Space, count: int
+) -> tuple[list[float], float]:
+    """The point of the space at which the trials give the least that was found, and what they give there."""
     from scipy.optimize import differential_evolution  # type: ignore[import-untyped]  # SciPy ships no types
 
     found = differential_evolution(
-        trial,
+        trials,
         bounds=[(0.0, 1.0)] * space.size,
         popsize=CROWD,
-        maxiter=max(0, trials // (CROWD * space.size) - 1),
+        maxiter=max(0, count // (CROWD * space.size) - 1),
         seed=SEED,
         polish=False,
         tol=0,
         x0=space.start(),
+        updating="deferred",
+        vectorized=True,
     )
     return [float(part) for part in found.x], float(found.fun)
 

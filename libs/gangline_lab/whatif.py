@@ -17,10 +17,10 @@ from gangline_core import facts as f
 from gangline_core.cluster import Node, Policy
 from gangline_core.counted import counted
 from gangline_core.groups import Group
-from gangline_lab.archive import part_of
 from gangline_lab.compare import Cell, interval
 from gangline_lab.metrics import HOUR_GPU_MS, size_class
 from gangline_lab.readers.archives import History
+from gangline_lab.side_by_side import side_by_side
 from gangline_lab.sim.collect import JobRecord
 from gangline_lab.sim.conditions import Conditions
 from gangline_lab.sim.door import Refused
@@ -153,18 +153,22 @@ class Answer(Struct, frozen=True):
     """What the log tells and no simulation lives again."""
 
 
-def what_if(history: History, change: Change, *, varied: int = 4, progress: Progress | None = None) -> Answer:
-    """Run history as it was and under the change, `varied` times more with varied durations."""
-    runs: list[tuple[RunResult, RunResult]] = []
-    total = 2 * (varied + 1)
-    for seed in range(varied + 1):
-        trace = history.trace if seed == 0 else varied_durations(history.trace, seed)
-        pair = [
-            simulate(scenario_of(history, own, trace), progress=part_of(progress, 2 * seed + k, total))
-            for k, own in enumerate((Change(conditions=change.conditions), change))
-        ]
-        runs.append((pair[0], pair[1]))
-    return _answer(history, change, runs)
+def what_if(
+    history: History, change: Change, *, varied: int = 4, workers: int = 1, progress: Progress | None = None
+) -> Answer:
+    """Run history as it was and under the change, `varied` times more with varied durations; `workers` runs at once."""
+    asked = [(seed, is_changed) for seed in range(varied + 1) for is_changed in (False, True)]
+    with side_by_side(_lived, (history, change), workers=min(workers, len(asked))) as together:
+        runs = together(asked, progress)
+    return _answer(history, change, list(zip(runs[::2], runs[1::2], strict=True)))
+
+
+def _lived(told: tuple[History, Change], asked: tuple[int, bool], progress: Progress | None) -> RunResult:
+    """One of the runs: with which durations, and under the change or as it was."""
+    (history, change), (seed, is_changed) = told, asked
+    own = change if is_changed else Change(conditions=change.conditions)
+    trace = varied_durations(history.trace, seed) if seed else history.trace
+    return simulate(scenario_of(history, own, trace), progress=progress)
 
 
 def varied_durations(trace: Workload, seed: int) -> Workload:

@@ -107,7 +107,7 @@ def test_a_folder_that_is_not_there_is_wrong_usage(command: str, capsys: pytest.
     assert "there is no folder /nowhere/at/all" in capsys.readouterr().err
 
 
-def test_a_bar_is_drawn_on_a_terminal_only() -> None:
+def test_a_bar_is_drawn_on_a_terminal_only_and_says_how_long_the_rest_takes() -> None:
     class Screen:
         """Remembers what is written, like a terminal or not."""
 
@@ -131,6 +131,16 @@ def test_a_bar_is_drawn_on_a_terminal_only() -> None:
         bar(1, 2)
         bar.close()
         assert screen.text.count("50%") == (1 if terminal else 0)
+    screen = Screen(terminal=True)
+    clock = iter((0.0, 4.0, 30.0, 1000.0))
+    bar = Bar(screen, "what-if", lambda: next(clock))  # type: ignore[arg-type]  # the same
+    bar(1, 10)
+    assert "left" not in screen.text
+    bar(2, 10)
+    assert "20%, about 2 min left" in screen.text
+    bar(10, 10)
+    assert "100%" in screen.text
+    assert screen.text.count("left") == 1
 
 
 def test_work_in_steps_is_refused_without_speeds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from gangline_core import facts as f
+from gangline_core.counted import counted
 from gangline_core.groups import Group
 from gangline_lab.audit import preemptions
 from gangline_lab.commands.words import any_whole, archive_folder, at_least, job_named, say
@@ -13,6 +14,7 @@ from gangline_lab.past_words import audit_lines, preemption_line, why_lines
 from gangline_lab.policyfile import PolicyFileError, read_groups, read_policy
 from gangline_lab.progress import Bar
 from gangline_lab.readers.archives import History, read_history
+from gangline_lab.side_by_side import processors
 from gangline_lab.sim.conditions import Conditions
 from gangline_lab.sim.fleet import Fleet, added
 from gangline_lab.tune import GOALS, TuneError, tune, tuned_lines
@@ -20,6 +22,9 @@ from gangline_lab.whatif import Change, what_if
 from gangline_lab.whatif_words import answer_lines
 from gangline_lab.why import UnknownJobError, why
 from gangline_wire.codec import encode
+
+FEW_JOBS = 300
+"""Of fewer jobs a run is over before another process has started."""
 
 
 def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -51,6 +56,7 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
     asking.add_argument(
         "--varied", type=at_least(0), default=4, metavar="N", help="further runs with varied durations (4)"
     )
+    _with_workers(asking)
     asking.set_defaults(run=_what_if)
     for command in (explaining, auditing, asking):
         command.add_argument("--json", action="store_true", help="the result as JSON")
@@ -71,8 +77,16 @@ def add_tune(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     tuning.add_argument(
         "--trials", type=at_least(1), default=40, metavar="N", help="simulations of the search, about (40)"
     )
+    _with_workers(tuning)
     tuning.add_argument("--json", action="store_true", help="the result as JSON")
     tuning.set_defaults(run=_tune)
+
+
+def _with_workers(command: argparse.ArgumentParser) -> None:
+    """Let the number of processes be told."""
+    command.add_argument(
+        "--workers", type=at_least(1), metavar="N", help="simulations at once (as many as there are processors)"
+    )
 
 
 def _of_archive(command: argparse.ArgumentParser) -> None:
@@ -128,15 +142,30 @@ def _what_if(options: argparse.Namespace) -> int:
         sys.stderr.write(f"gangline lab: {', '.join(rules.unheeded)} of {options.policy} stay as they were recorded\n")
     if not change.words():
         raise PolicyFileError("say what should be different: --policy, --quota, --nodes or --without")
-    bar = Bar(sys.stderr, "what-if")
+    history = _read(options.archive)
+    _check_named(history, change)
+    bar = Bar(sys.stderr, f"what-if, {counted(2 * (options.varied + 1), 'run')}")
     try:
-        history = read_history(options.archive)
-        _check_named(history, change)
-        answer = what_if(history, change, varied=options.varied, progress=bar)
+        answer = what_if(history, change, varied=options.varied, workers=_workers(options, history), progress=bar)
     finally:
         bar.close()
     say(encode(answer).decode() if options.json else "\n".join(answer_lines(answer)))
     return 0
+
+
+def _read(archive: Path) -> History:
+    """The history of an archive; reading a long one is seen as well."""
+    bar = Bar(sys.stderr, "reading")
+    try:
+        return read_history(archive, progress=bar)
+    finally:
+        bar.close()
+
+
+def _workers(options: argparse.Namespace, history: History) -> int:
+    """As many runs at once as were asked for, or as there are processors; of few jobs one after the other."""
+    few = len(history.trace.arrivals) < FEW_JOBS
+    return options.workers or (1 if few else processors())
 
 
 def _check_named(history: History, change: Change) -> None:
@@ -160,13 +189,20 @@ def _there_are(names: Iterable[str]) -> str:
 
 
 def _tune(options: argparse.Namespace) -> int:
-    history = read_history(options.archive)
+    history = _read(options.archive)
     if options.pool not in history.policies:
         sys.stderr.write(f"gangline lab: no pool {options.pool}; there are {', '.join(history.policies)}\n")
         return 2
     bar = Bar(sys.stderr, "tune")
     try:
-        tuned = tune(history, options.goal, pool=options.pool, trials=options.trials, progress=bar)
+        tuned = tune(
+            history,
+            options.goal,
+            pool=options.pool,
+            trials=options.trials,
+            workers=_workers(options, history),
+            progress=bar,
+        )
     except TuneError as error:
         sys.stderr.write(f"gangline lab: {error}\n")
         return 2
