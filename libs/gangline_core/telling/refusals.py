@@ -51,6 +51,8 @@ class Refuser:
         """When these and the dates that this round has given so far begin, soonest first."""
         self._before: dict[tuple[int, int], tuple[int, ...]] = {}
         """Per lengths of a run, before how many of them it ends."""
+        self._told: JobId | None = None
+        """Whom `known` gave a reason just now, so that there is nothing new to remember of it."""
 
     @property
     def knows_limits(self) -> bool:
@@ -59,6 +61,7 @@ class Refuser:
 
     def known(self, job: Job) -> Reason | None:
         """The reason for which an equal job was refused in this round, or one that counts as much below its limits."""
+        self._told = None
         if not self._by_limit and self._shape(job) not in self.shapes:
             return None
         shape = self._asking(job)
@@ -69,6 +72,8 @@ class Refuser:
             reason = self._by_limit.get(self._count(job))
             if reason is not None:
                 self._keep(shape, reason)
+        if reason is not None:
+            self._told = job.id
         return reason
 
     def limited(self, job: Job, reason: Reason) -> None:
@@ -79,6 +84,8 @@ class Refuser:
 
     def remember(self, job: Job, reason: Reason) -> bool:
         """Keep the reason for equal jobs; False when it was known already."""
+        if job.id == self._told:
+            return False
         shape = self._asking(job)
         is_new = shape not in self._by_shape
         self._keep(shape, reason)
@@ -89,6 +96,7 @@ class Refuser:
         for known in (self._no_room, self._fits, self._by_limit, self._by_shape):
             known.clear()
         self.shapes.clear()
+        self._told = None
 
     def no_room(self, job: Job, room: Room) -> Reason | None:
         """Why the same was asked of this room before in vain; None when it was not, or where a limit is told first."""
