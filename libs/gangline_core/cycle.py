@@ -37,6 +37,7 @@ from gangline_core.pauses.rotation import rotate
 from gangline_core.placement.why_not import ROOM_CODES
 from gangline_core.reasons import LIMIT_CODES, Reason, ReasonCode
 from gangline_core.repairing import misses_members, repair
+from gangline_core.reserving.dates_of_the_rest import keep_dates
 from gangline_core.reserving.loose_dates import LooseDates
 from gangline_core.reserving.passing import keeps_from_all, may_pass
 from gangline_core.reserving.reserve import Reserver
@@ -152,7 +153,8 @@ def lay_out(state: State, pool: str, now: int, opened: RoundOpened) -> Layout:
             place_all(layout, opened, overtakes, back)
         if not back.is_open:
             go_on_last(table, last)
-        if overtakes.is_settled(table) and back.is_settled(table):
+        # Where somebody is to stand back the round was not decided to its end, so it tells nothing of heirs.
+        if (back.is_open or overtakes.is_settled(table)) and back.is_settled(table):
             return layout
 
 
@@ -177,6 +179,7 @@ def place_all(layout: Layout, opened: RoundOpened, overtakes: Overtakes, back: S
     for seen, job in crowd.left(_waiting(table, candidates, started), {*claimed, *limited}):
         if table.is_full or _passes_unseen(table, edges) or part.is_over_for(job):
             table.unseen = len(candidates) - seen
+            keep_dates(table, {candidate.job for candidate in candidates[seen:]})
             return
         if job.id in claimed:
             table.refuse(job, waiting_reason(claimed[job.id]))

@@ -11,7 +11,7 @@ from tests.make import World, group, node, spec
 from gangline_core.facts import TaskPlacement
 from gangline_core.job import Job
 from gangline_core.limits.quota import Ledger
-from gangline_core.making_room import cheap_looks, standing_back, trial
+from gangline_core.making_room import cheap_looks, sent_at_once, trial
 from gangline_core.making_room.branches import Branches, way_to
 from gangline_core.making_room.cheap_looks import Lowest
 from gangline_core.making_room.cheaper import Ground, cheaper
@@ -40,7 +40,7 @@ def test_the_least_important_is_who_it_is_among_all(monkeypatch: pytest.MonkeyPa
             going = draw.sample(names, draw.randint(0, 3))
         job = table.state.kept.jobs[draw.choice(names)]
         mine = effective_priority(table.pool.pool, job.spec)
-        each = any(standing_back._ranks_below(table, table.state.kept.jobs[name], mine) for name in going)
+        each = any(sent_at_once._ranks_below(table, table.state.kept.jobs[name], mine) for name in going)
         assert lowest.is_below(table, job, going) == each
     looks: list[object] = []
     monkeypatch.setattr(cheap_looks, "effective_priority", lambda *asked: looks.append(asked) or 0)

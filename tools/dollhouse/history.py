@@ -9,16 +9,17 @@ from collections.abc import Callable, Iterator
 from dollhouse.lease_moves import LeaseMoves
 from dollhouse.yields import Policies, yields
 from gangline_core import facts as f
+from gangline_core.cluster import Pool
 from gangline_core.fold import Message
 from gangline_core.groups import ancestors, holders, user_key
 from gangline_core.ids import JobId, TaskId, task_id
-from gangline_core.job import JobState, Task, TaskState
+from gangline_core.job import Job, JobState, Task, TaskState
 from gangline_core.limits.rungs import folded, group_limit, user_limit
 from gangline_core.making_room.claims import gives_up_ms
 from gangline_core.making_room.losses import BY_SERVICE, BY_SLICE, effective_priority
 from gangline_core.scoring.had_share import BY_YIELD
 from gangline_core.sharing.regroup import BY_LEASE
-from gangline_core.spec import JobSpec
+from gangline_core.spec import JobSpec, ServiceClass
 from gangline_core.state import State
 from gangline_core.step import Step
 from gangline_wire.lanes import kind_of
@@ -294,7 +295,7 @@ class History:
 
 
 def _is_overtaken(state: State, message: Message, claim: f.Claim) -> bool:
-    """True when a more important job gets the room, its victims, or what a limit leaves both, in the very decision."""
+    """True when who would have the job go gets the room, its victims, or what a limit leaves both, in that decision."""
     loser = state.kept.jobs.get(claim.job)
     nodes = {place.node for place in claim.placement.tasks}
     for decided in message.facts:
@@ -309,9 +310,23 @@ def _is_overtaken(state: State, message: Message, claim: f.Claim) -> bool:
             own = {state.kept.tasks[name].node for name in shared.get(placement.job, ()) if name in state.kept.tasks}
             is_there = any(place.node in nodes | own for place in placement.tasks)
             is_there = is_there or (heir is not None and _shares_a_limit(state, heir.spec, loser.spec))
-            if is_there and heir and effective_priority(pool, heir.spec) > effective_priority(pool, loser.spec):
+            if is_there and heir and _would_send_away(state, pool, heir, loser):
                 return True
     return False
+
+
+def _would_send_away(state: State, pool: Pool, heir: Job, loser: Job) -> bool:
+    """True when priority, class, service or a guarantee might have the loser go for the heir if it worked."""
+    if effective_priority(pool, heir.spec) > effective_priority(pool, loser.spec):
+        return True
+    if loser.service_class == ServiceClass.OPPORTUNISTIC:
+        return heir.spec.service_class != ServiceClass.OPPORTUNISTIC
+    if state.kept.pools[pool.name].policy.ordering == "least_attained" and heir.attained < loser.attained:
+        return True
+    promised = (
+        state.kept.groups.get(path) for path in set(ancestors(heir.spec.group)) - set(ancestors(loser.spec.group))
+    )
+    return any(group is not None and group.guaranteed for group in promised)
 
 
 def _shares_a_limit(state: State, one: JobSpec, other: JobSpec) -> bool:

@@ -13,10 +13,14 @@ from gangline_core.ids import JobId
 from gangline_core.job import Job, Task
 from gangline_core.limits.amounts import add_all, amount_of, count
 from gangline_core.making_room.losses import effective_priority
+from gangline_core.making_room.service_order import orders_by_service, own_place, place_at_work
 from gangline_core.making_room.trial import missing
 from gangline_core.pauses.resuming import taken_up_by
 from gangline_core.spec import ServiceClass, may_pause
 from gangline_core.table import Table
+
+FIRST = (-1, 0)
+"""Before everybody by service."""
 
 
 class Still(Struct, frozen=True):
@@ -36,15 +40,19 @@ class Lowest:
         self._among = frozenset[JobId]()
         self._sorts = Counter[tuple[bool, bool, int]]()
         """How many there are of each sort: opportunistic, to be paused, how important."""
+        self._last = FIRST
+        """Where the last of them by service would be, where service orders."""
 
     def is_below(self, table: Table, job: Job, names: list[JobId]) -> bool:
-        """A cheap look whether class, priority or a guarantee might let any of these be sent away for this job."""
+        """A cheap look whether anything might let one of these be sent away for this job."""
         if not names:
             return False
         if self._seen != names:
             self._keep_up(table, names)
         mine = effective_priority(table.pool.pool, job.spec)
         if any(is_loose or priority < mine for is_loose, _, priority in self._sorts):
+            return True
+        if orders_by_service(table.policy) and self._last > own_place(table, job):
             return True
         return not all(would_pause for _, would_pause, _ in self._sorts) and table.is_owed(job)
 
@@ -55,6 +63,10 @@ class Lowest:
                 is_loose = one.service_class == ServiceClass.OPPORTUNISTIC
                 sort = (is_loose, may_pause(one.spec), effective_priority(table.pool.pool, one.spec))
                 count(self._sorts, sort, sign)
+        if orders_by_service(table.policy):
+            if not now.issuperset(self._among):
+                self._among, self._last = frozenset(), FIRST
+            self._last = max((self._last, *(place_at_work(table, jobs[one]) for one in now - self._among)))
         self._seen, self._among = names.copy(), now
 
 

@@ -1,9 +1,11 @@
 """A more important job takes over room that is being cleared for a less important one.
 
-The victims are stopping already, so nobody new has to go: the room they leave is planned for the more important job,
-and the other waits again. A claim is never taken over by an equal, nor by whom its job had evicted, nor unless the new
-job is then placed or has a claim itself. Nor is it taken from a job within its group's guarantee that is of the
-guaranteed class, or of another group than one that borrows and from which it would be reclaimed at once.
+The victims are stopping already, or gone, so nobody new has to go: the room they leave is planned for the more
+important job, and the other waits again. More important is who has the higher priority, and whoever would have the
+other sent away as soon as it worked (see `sent_at_once`): it would start, and go at the next event. A claim is never
+taken over by an equal, nor by whom its job had evicted, nor unless the new job is then placed or has a claim itself.
+Nor is it taken from a job within its group's guarantee that is of the guaranteed class, or of another group than one
+that borrows and from which it would be reclaimed at once.
 
 So is quota: below a limit that keeps the more important job out, the claims of less important ones are its.
 
@@ -15,7 +17,7 @@ Source: Zhao et al., "HiveD", OSDI 2020, and its scheduler: a preemptor that mee
 
 from collections.abc import Collection
 
-from gangline_core.facts import Claim
+from gangline_core.facts import Claim, Placement
 from gangline_core.groups import holders
 from gangline_core.ids import JobId
 from gangline_core.job import Job, JobState
@@ -25,9 +27,10 @@ from gangline_core.making_room.claims import claimed_amounts, far_victims, honou
 from gangline_core.making_room.could_go import WhoLives
 from gangline_core.making_room.losses import effective_priority
 from gangline_core.making_room.preemption import Preemptor
+from gangline_core.making_room.sent_at_once import might_be_sent, owing, would_be_sent
 from gangline_core.scoring.ageing import is_starving
 from gangline_core.seating import Found, find_seats
-from gangline_core.spec import ServiceClass
+from gangline_core.spec import ServiceClass, may_take
 from gangline_core.state import State
 from gangline_core.table import Held, Table
 
@@ -74,12 +77,12 @@ class Overtakes:
         When a limit keeps it out (`is_limited`) only claims below that limit are its quota: others would lose theirs
         and keep nothing from anybody.
         """
-        # Who has a claim of this round is held as well.
-        if job.id in self._tried or len(self._tried) >= OVERTAKES_MAX or len(table.held) <= len(table.claims):
+        if job.id in self._tried or len(self._tried) >= OVERTAKES_MAX:
             return False
-        weaker = _weaker(table, job)
+        known = _known(table)
+        weaker = _weaker(table, job, known) if known else []
         if is_limited and weaker:
-            weaker = _below_its_limits(table, job, weaker)
+            weaker = _below_its_limits(table, job, weaker, known)
         if not weaker or not self._helps(table, job, {claim.job for claim in weaker}):
             return False
         needed = {claim.job for claim in weaker}
@@ -123,7 +126,8 @@ class Overtakes:
         for held in table.held:
             if held.claim.job in fresh:
                 trial.hold(held.claim, held.alive, {})
-        for place, _ in table.placed:
+        # Those who start on their claims come first in a round, and start here as well unless they are overtaken.
+        for place, _ in table.placed[sum(len(one.tasks) for one in _ready(table)) :]:
             trial.room.take(place)
         found = find_seats(trial.seating, job, trial.room)
         if isinstance(found, Found):
@@ -133,30 +137,50 @@ class Overtakes:
         return not ceding or (not trial.evictions and all(_may_start_then(trial, one) for one in ceding))
 
 
-def _weaker(table: Table, job: Job) -> list[Claim]:
-    """Claims made in earlier rounds by waiting jobs of lower priority, those of the most important ones first."""
+def _ready(table: Table) -> list[Placement]:
+    """Who starts in this round on a claim of an earlier one."""
+    claims, dropped = table.state.kept.claims, table.claims_dropped
+    return [one for one in table.placements if one.job in claims and one.job not in dropped]
+
+
+def _known(table: Table) -> list[Held]:
+    """Claims made in earlier rounds, those included on which somebody starts in this one."""
+    fresh = {claim.job for claim in table.claims}
+    ready = (Held(claim=table.state.kept.claims[one.job], alive=()) for one in _ready(table))
+    return [*(held for held in table.held if held.claim.job not in fresh), *ready]
+
+
+def _weaker(table: Table, job: Job, known: list[Held]) -> list[Claim]:
+    """Those claims that waiting jobs have which are weaker than this one, those of the most important ones first."""
     if not table.policy.preemption or job.spec.service_class == ServiceClass.OPPORTUNISTIC:
         return []
-    pool, jobs = table.pool.pool, table.state.kept.jobs
-    fresh = {claim.job for claim in table.claims}
-    mine = effective_priority(pool, job.spec)
+    pool, jobs, owed_by = table.pool.pool, table.state.kept.jobs, owing(table, job)
     found = []
-    for held in (held for held in table.held if held.claim.job not in fresh):
+    for held in known:
         other = jobs[held.claim.job]
-        # What most are left out for is looked at first.
-        if effective_priority(pool, other.spec) >= mine or other.state != JobState.WAITING:
+        if other.state != JobState.WAITING or not _is_weaker(table, job, held, owed_by):
             continue
-        if not is_starving(table.state, other, table.policy, table.now) and not _keeps(table, held, job, other):
+        if not _keeps(table, held, job, other):
             found.append(held.claim)
+    # What most are left out for is looked at first.
     return sorted(found, key=lambda claim: (-effective_priority(pool, jobs[claim.job].spec), claim.made_ms, claim.job))
 
 
-def _below_its_limits(table: Table, job: Job, claims: list[Claim]) -> list[Claim]:
+def _is_weaker(table: Table, job: Job, held: Held, owed_by: frozenset[str]) -> bool:
+    """True for one of lower priority that waits for victims and not for long, and for whoever this one sends away."""
+    pool, other = table.pool.pool, table.state.kept.jobs[held.claim.job]
+    is_lower = effective_priority(pool, other.spec) < effective_priority(pool, job.spec)
+    if is_lower and held.alive and not is_starving(table.state, other, table.policy, table.now):
+        return True
+    return may_take(job.spec) and might_be_sent(table, job, other, owed_by) and would_be_sent(table, job, other)
+
+
+def _below_its_limits(table: Table, job: Job, claims: list[Claim], known: list[Held]) -> list[Claim]:
     """Those of jobs that count for a limit which keeps this one out; nobody's where all of them are too little.
 
     What a claim gives back at most is what it takes and what its victims use.
     """
-    jobs, held = table.state.kept.jobs, {one.claim.job: one for one in table.held}
+    jobs, held = table.state.kept.jobs, {one.claim.job: one for one in known}
     owners = {claim.job: holders(jobs[claim.job].spec.group, jobs[claim.job].spec.user) for claim in claims}
     full: set[str] = set()
     for rung, dimension, used, needed in table.ledger.broken(job, table.seating.least(job).amounts):

@@ -137,7 +137,7 @@ class Preemptor:
             may_evict_somebody(table, job, is_owed=is_owed) or bool(self._victims.yielders.of(job))
         )
         shrinks = self._victims.shrinks(job) if policy.shrink and may_shrink_somebody(table) else []
-        if not may_evict and not self._could_do(job, shrinks):
+        if not may_evict and job.id not in self._heirs and not self._could_do(job, shrinks):
             self.is_above_limits = next(table.ledger.broken(job, table.seating.least(job).amounts), None) is not None
             return None
         waits = self._victims.waits()

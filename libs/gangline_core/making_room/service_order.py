@@ -12,7 +12,7 @@ from operator import itemgetter
 
 from gangline_core.cluster import Policy
 from gangline_core.ids import JobId
-from gangline_core.job import Job
+from gangline_core.job import Job, JobState
 from gangline_core.making_room.losses import is_left_to_work
 from gangline_core.making_room.service_index import ServiceIndex, Standing
 from gangline_core.scoring.attained import attained, crossings, is_promoted, queue_of, sank_ms
@@ -40,7 +40,7 @@ def sunk_below(table: Table, job: Job) -> frozenset[JobId]:
     if job.id not in table.sunk:
         band = table.pool.pool.levels.get(job.spec.level, 0)
         standing = _by_service(table)
-        below = standing[bisect_right(standing, _own(table, job), key=itemgetter(0)) :]
+        below = standing[bisect_right(standing, own_place(table, job), key=itemgetter(0)) :]
         table.sunk[job.id] = frozenset(one.job for one in below if one.band <= band)
     return table.sunk[job.id]
 
@@ -50,12 +50,12 @@ def milli_below(table: Table, job: Job) -> int:
     standing = _by_service(table)
     if not table.milli_behind:
         table.milli_behind = list(accumulate((one.milli for one in reversed(standing)), initial=0))
-    return table.milli_behind[len(standing) - bisect_right(standing, _own(table, job), key=itemgetter(0))]
+    return table.milli_behind[len(standing) - bisect_right(standing, own_place(table, job), key=itemgetter(0))]
 
 
 def anybody_sank_below(table: Table, job: Job) -> bool:
     """True when that would find anybody."""
-    band, own = table.pool.pool.levels.get(job.spec.level, 0), _own(table, job)
+    band, own = table.pool.pool.levels.get(job.spec.level, 0), own_place(table, job)
     for one in reversed(_by_service(table)):
         if one.place <= own:
             return False
@@ -114,10 +114,34 @@ def would_be_below(table: Table, job: Job, other: Job) -> bool:
     return _behind(table, job) > (step, submitted_ms if table.policy.oldest_preempts else LAST_MS)
 
 
-def _own(table: Table, job: Job) -> tuple[int, int]:
+def sinks_below(table: Table, job: Job, other: Job) -> bool:
+    """True when another job that waits or stands still would be below this waiting one as soon as it worked.
+
+    By then a round has been decided, so nobody has just sunk.
+    """
+    if not orders_by_service(table.policy):
+        return False
+    bands = table.pool.pool.levels
+    if bands.get(other.spec.level, 0) > bands.get(job.spec.level, 0):
+        return False
+    return place_at_work(table, other) > own_place(table, job)
+
+
+def place_at_work(table: Table, other: Job) -> tuple[int, int]:
+    """Where a job that waits or stands still would be by service as soon as it worked."""
+    if other.state == JobState.WAITING:
+        return 2 * _queue(table, other), other.submitted_ms
+    return _behind(table, other)[0] // 2 * 2, other.submitted_ms
+
+
+def own_place(table: Table, job: Job) -> tuple[int, int]:
     """What a waiting job compares with: its queue in half steps, and its age where that counts."""
-    queue = 0 if is_promoted(job, table.policy, table.now) else queue_of(job.attained - job.forgiven, table.policy)
-    return 2 * queue, job.submitted_ms if table.policy.oldest_preempts else LAST_MS
+    return 2 * _queue(table, job), job.submitted_ms if table.policy.oldest_preempts else LAST_MS
+
+
+def _queue(table: Table, job: Job) -> int:
+    """The service queue of a waiting job."""
+    return 0 if is_promoted(job, table.policy, table.now) else queue_of(job.attained - job.forgiven, table.policy)
 
 
 def _behind(table: Table, job: Job) -> tuple[int, int]:

@@ -12,24 +12,22 @@ from itertools import islice
 from msgspec import Struct
 
 from gangline_core.facts import Candidate, TaskPlacement
-from gangline_core.groups import ancestors, holders
+from gangline_core.groups import holders
 from gangline_core.ids import JobId
-from gangline_core.job import Job, JobState
+from gangline_core.job import Job
 from gangline_core.limits.amounts import add_all
 from gangline_core.limits.quota import JOBS
 from gangline_core.making_room.cheap_looks import Lowest, Still, Sums, give_enough, still_of
-from gangline_core.making_room.losses import effective_priority, is_protected, is_shielded
 from gangline_core.making_room.preemption import Preemptor
-from gangline_core.making_room.service_order import would_be_below
-from gangline_core.making_room.shields import is_due
+from gangline_core.making_room.sent_at_once import might_be_sent, owing, would_be_sent
 from gangline_core.pauses.making_way import fits
 from gangline_core.placement.why_not import ROOM_CODES
 from gangline_core.reasons import LIMIT_CODES, Reason, ReasonCode
-from gangline_core.reserving.passing import may_pass, promises
+from gangline_core.reserving.passing import may_pass
 from gangline_core.room.holds import placed_amounts
 from gangline_core.seating import Found, find_seats
 from gangline_core.sharing.beside import without_time
-from gangline_core.spec import ServiceClass, may_pause, may_take
+from gangline_core.spec import may_take
 from gangline_core.table import Table
 
 STEPS_MAX = 4
@@ -248,29 +246,13 @@ class StandingBack:
 
 def _weaker(table: Table, job: Job, names: Iterable[JobId]) -> list[Job]:
     """Those of them that may be sent away for this job; where a limit is in the way, only whose use counts below it."""
-    jobs, mine = table.state.kept.jobs, effective_priority(table.pool.pool, job.spec)
-    owing = _owing(table, job)
+    jobs, owed_by = table.state.kept.jobs, owing(table, job)
     others: Iterable[Job] = (jobs[name] for name in names)
     if full := {rung.holder for rung, *_ in table.ledger.broken(job, table.seating.least(job).amounts)}:
         # First, since there are few below one limit, and what follows is dear.
         others = [one for one in others if not full.isdisjoint(holders(one.spec.group, one.spec.user))]
-    lower = [other for other in others if _is_weaker(table, other, mine, owing)]
-    return [other for other in lower if _may_be_sent(table, job, other, mine)]
-
-
-def _owing(table: Table, job: Job) -> frozenset[str]:
-    """The groups that promised the job what it asks for, where they still owe it; whoever is below none lent it."""
-    return frozenset(path for path, _ in promises(table, job).values()) if table.is_owed(job) else frozenset()
-
-
-def _is_weaker(table: Table, other: Job, mine: int, owing: frozenset[str]) -> bool:
-    """A cheap look whether class or priority might let the other be sent away, or a guarantee let it be evicted.
-
-    Who may be paused loses nothing when what it borrowed is asked back.
-    """
-    if _ranks_below(table, other, mine):
-        return True
-    return bool(owing) and not may_pause(other.spec) and owing.isdisjoint(ancestors(other.spec.group))
+    lower = [other for other in others if might_be_sent(table, job, other, owed_by)]
+    return [other for other in lower if would_be_sent(table, job, other)]
 
 
 def _lent(table: Table, job: Job, others: list[Job]) -> list[Job]:
@@ -302,38 +284,15 @@ def _placed(table: Table, job: Job) -> Took:
 def _waiting_before(table: Table, job: Job, candidates: Sequence[Candidate]) -> Iterator[JobId]:
     """Weaker candidates before it that did not start, and would take what others do not, who stand back."""
     jobs, started = table.state.kept.jobs, {placement.job for placement in table.placements}
-    mine, owing = effective_priority(table.pool.pool, job.spec), _owing(table, job)
+    owed_by = owing(table, job)
     for candidate in candidates:
         if candidate.job == job.id:
             return
         other = jobs.get(candidate.job)
-        if other is None or other.id in started or not _is_weaker(table, other, mine, owing):
+        if other is None or other.id in started or not might_be_sent(table, job, other, owed_by):
             continue
-        if _may_be_sent(table, job, other, mine) and not table.is_owed(other):
+        if would_be_sent(table, job, other) and not table.is_owed(other):
             yield other.id
-
-
-def _ranks_below(table: Table, other: Job, mine: int) -> bool:
-    """A cheap look whether class or priority might let the other be sent away."""
-    return other.service_class == ServiceClass.OPPORTUNISTIC or effective_priority(table.pool.pool, other.spec) < mine
-
-
-def _may_be_sent(table: Table, job: Job, other: Job, mine: int) -> bool:
-    """True when that lets the other be sent away for this job, once it works."""
-    if not other.spec.preemptible or is_protected(other, table.now, mine) or other.id in job.yielded_to:
-        return False
-    if other.service_class == ServiceClass.OPPORTUNISTIC:
-        return True
-    if is_shielded(other, table.now) or _will_be_shielded(table, other):
-        return False
-    if _ranks_below(table, other, mine) and would_be_below(table, job, other):
-        return False
-    return not table.ledger.is_sheltered(other)
-
-
-def _will_be_shielded(table: Table, other: Job) -> bool:
-    """True when it starts by its age, and nobody more important is to have it sent away."""
-    return other.state == JobState.WAITING and table.policy.starvation_s > 0 and is_due(table, other)
 
 
 def _helps(table: Table, job: Job, weaker: list[Took]) -> bool:

@@ -3,7 +3,7 @@
 Of the many that wait most ask for the same few things: they differ by their time limits, or by whose they are. Where
 nobody is evicted, shrunk or joined for a job it starts in what is free or it does not start, and what is free only gets
 less in a round. So each further job needs but a few looks: may it pass the round's date, was what it asks for sought in
-vain there, and where service alone says who may be evicted, has anybody sunk below it?
+vain there, and where service alone says who may be evicted, has anybody sunk below it, or will have who starts?
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Iterator
 from gangline_core.batch import FLOW
 from gangline_core.ids import JobId
 from gangline_core.job import Job
+from gangline_core.making_room.cheap_looks import Lowest
 from gangline_core.making_room.preemption import Preemptor
 from gangline_core.making_room.service_order import anybody_sank_below, orders_by_service
 from gangline_core.making_room.short import goes_by_service_alone
@@ -30,6 +31,10 @@ class Crowd:
         """Of this round; nobody was refused yet."""
         self._table, self._refuser, self._reserver, self._preemptor = table, refuser, reserver, preemptor
         self._evicts = table.policy.preemption
+        jobs = table.state.kept.jobs
+        self._claiming = [name for name in table.state.kept.claims if jobs[name].spec.pool == table.pool.pool.name]
+        """For whom room is being cleared, or was."""
+        self._lowest = Lowest()
         self._is_plain = _is_plain(table) and (not self._evicts or _goes_by_service_alone(table))
         self._passing: dict[int, Reason] = {}
         """By what is asked, why it was sought in vain by those who may pass the date."""
@@ -92,6 +97,8 @@ class Crowd:
             return None
         if self._evicts:
             if not self._preemptor.is_through(job) and anybody_sank_below(table, job):
+                return None
+            if self._lowest.is_below(table, job, [*self._claiming, *(one.job for one in table.placements)]):
                 return None
             self._refuser.remember(job, reason)
         return reason
