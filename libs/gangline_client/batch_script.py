@@ -14,6 +14,7 @@ from typing import Any
 
 from gangline_client.batch_terms import COUNTS, FLAGS, SHORT, TERMS, Terms, document_of
 from gangline_client.errors import InputError
+from gangline_client.slurm_names import first_line
 
 SHEBANG = "#!"
 SBATCH, OURS = "#SBATCH", "#GANGLINE"
@@ -22,49 +23,6 @@ LINES_MOST = 1_000
 FAULTS_SHOWN = 10
 SHELLS = frozenset({"sh", "bash", "dash", "ksh", "zsh"})
 PYTHON = re.compile(r"python[0-9.]*", re.ASCII)
-SLURM_NAMES = {
-    "SLURM_JOB_ID": "GANGLINE_JOB_ID",
-    "SLURM_JOB_NAME": "GANGLINE_JOB_NAME",
-    "SLURM_NTASKS": "WORLD_SIZE",
-    "SLURM_PROCID": "RANK",
-    "SLURM_LOCALID": "LOCAL_RANK",
-    "SLURM_NPROCS": "WORLD_SIZE",
-    "SLURM_NODEID": "GANGLINE_NODE_RANK",
-    "SLURMD_NODENAME": "GANGLINE_NODE",
-    "SLURM_JOB_NODELIST": "GANGLINE_NODES",
-    "SLURM_NODELIST": "GANGLINE_NODES",
-    "SLURM_JOB_PARTITION": "GANGLINE_POOL",
-    "SLURM_JOB_ACCOUNT": "GANGLINE_GROUP",
-    "SLURM_JOB_USER": "GANGLINE_JOB_USER",
-    "SLURM_ARRAY_JOB_ID": "GANGLINE_ARRAY_JOB_ID",
-    "SLURM_ARRAY_TASK_ID": "GANGLINE_ARRAY_INDEX",
-    "SLURM_ARRAY_TASK_COUNT": "GANGLINE_ARRAY_SIZE",
-    "SLURM_ARRAY_TASK_MIN": "GANGLINE_ARRAY_FIRST",
-    "SLURM_ARRAY_TASK_MAX": "GANGLINE_ARRAY_LAST",
-    "SLURM_ARRAY_TASK_STEP": "GANGLINE_ARRAY_STEP",
-}
-"""What scripts ask for -> what says the same here; shells find both."""
-
-SRUN_FLAGS = (
-    "--exclusive|--exact|--overlap|--label|--unbuffered|--quiet|--verbose|--pty|--no-kill|--preserve-env|"
-    "--kill-on-bad-exit|--disable-status|-[lvuQEsXkHOK]"
-)
-"""Options of srun without a value, as a pattern of the shell; others take one unless it is attached."""
-SHELL_WORDS = (
-    "export SLURM_RESTART_COUNT=$((${GANGLINE_JOB_ATTEMPT:-1} - 1)); "
-    # The script runs in every task, so srun has nothing to start but its command, here; tasks beyond -n have no part.
-    "srun() { gangline_n=; while [ $# -gt 0 ]; do case $1 in --) shift; break;; "
-    "-n|--ntasks) gangline_n=${2-}; shift; [ $# -eq 0 ] || shift;; "
-    "--ntasks=*) gangline_n=${1#*=}; shift;; -n[0-9]*) gangline_n=${1#-n}; shift;; "
-    f"--*=*|{SRUN_FLAGS}) shift;; --*|-[A-Za-z]) shift; [ $# -eq 0 ] || shift;; -*) shift;; *) break;; esac; done; "
-    '[ "${RANK:-0}" -ge "${gangline_n:-1000000}" ] 2>/dev/null || "$@"; }; '
-    # Whoever asks for the names of the nodes does so to reach them.
-    "scontrol() { case \"$1 ${2-}\" in 'show hostnames'|'show hostname') "
-    "printf '%s\\n' \"${GANGLINE_NODE_ADDRESSES-}\" | tr , '\\n';; "
-    '*) echo "scontrol $*: ask \\`gangline\\` here" >&2; return 1;; esac; }'
-)
-"""What a shell script is given besides, on the line of its interpreter, so that all others keep their numbers."""
-
 Document = dict[str, Any]  # Any: as in a job file, whose fields the platform judges
 
 
@@ -216,14 +174,8 @@ def _command(text: str, header: Header) -> list[str]:
         words = words[2:] if words[1:2] == ["-S"] else words[1:]
     name = words[0].rpartition("/")[2] if words else ""
     if name in SHELLS:
-        return [*words, "-c", f"{_slurm_names()}\n{rest}"]
+        return [*words, "-c", f"{first_line()}\n{rest}"]
     if PYTHON.fullmatch(name):
         return [*words, "-c", rest]
     header.faults.append(f"line 1: {name[:80] or 'nothing'} cannot run a script here; shells and Python can")
     return []
-
-
-def _slurm_names() -> str:
-    """One line that lets a shell script find what it would look for under Slurm."""
-    given = " ".join(f'{theirs}="${{{ours}-}}"' for theirs, ours in SLURM_NAMES.items())
-    return f"export {given}; {SHELL_WORDS}"

@@ -9,6 +9,7 @@ from typing import Any
 
 from gangline_client.errors import UsageError
 from gangline_client.moments import moment_ms
+from gangline_client.slurm_names import told
 from gangline_wire.durations import show_seconds
 from gangline_wire.jobfile_order import read_array
 from gangline_wire.problem import WrongValueError
@@ -83,9 +84,7 @@ def document_of(terms: Terms) -> dict[str, Any]:
         document["memory"] = f"{memory}Mi"
     devices = {name: _share(terms, name, count, per_node or tasks) for name, count in terms.devices.items()}
     document |= {"devices": devices} if devices else {}
-    document["env"] = {**_environment(terms), "SLURM_SUBMIT_DIR": terms.folder}
-    if "cpus" in document:
-        document["env"]["SLURM_CPUS_PER_TASK"] = str(document["cpus"])
+    document["env"] = {**_environment(terms), **told(counts, nodes, per_node, gpus), "SLURM_SUBMIT_DIR": terms.folder}
     document["attributes"] = {"workdir": terms.workdir or terms.folder}
     if per_node > 1:
         terms.notes.append(

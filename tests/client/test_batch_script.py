@@ -233,6 +233,65 @@ def test_a_script_meets_at_the_first_node_as_under_slurm() -> None:
     assert in_task(0, "scontrol show job 1 2>&1 || echo no").endswith("ask `gangline` here\nno\n")
 
 
+PYTORCH = """nodes=( $( scontrol show hostnames $SLURM_JOB_NODELIST ) )
+head=${nodes[0]}
+head_ip=$(srun --nodes=1 --ntasks=1 -w "$head" hostname --ip-address)
+srun echo torchrun --nnodes $SLURM_NNODES --nproc_per_node $SLURM_GPUS_ON_NODE --rdzv_id $RANDOM \\
+  --node_rank $SLURM_NODEID --rdzv_endpoint $head_ip:29500
+"""
+
+
+def test_tasks_of_a_script_meet_by_the_numbers_of_its_header_and_draw_the_same() -> None:
+    """PyTorch's page on Slurm does it like this: whoever draws another name of the meeting waits for ever."""
+    options = ("#SBATCH --nodes=2 --ntasks=2", "#SBATCH --gpus-per-task=4 --mem=64G")
+    read_in = read(*options, first="#!/bin/bash", body=PYTORCH).document
+    said = []
+    for rank in (0, 1):
+        env = {
+            **read_in["env"],
+            **{"RANK": str(rank), "PATH": "/usr/bin:/bin", "GANGLINE_JOB_ID": "42", "GANGLINE_NODE_RANK": "0"},
+            **{"GANGLINE_NODES": "n1", "GANGLINE_NODE_ADDRESSES": "10.0.0.1"},
+        }
+        ran = subprocess.run(read_in["command"], env=env, capture_output=True, check=True, text=True)
+        said.append(ran.stdout.split())
+    first, second = said
+    assert first[1:5] == ["--nnodes", "2", "--nproc_per_node", "4"]
+    assert (first[8], second[8]) == ("0", "1")
+    assert first[-1] == "10.0.0.1:29500"
+    assert first[:8] == second[:8]
+    assert first[9:] == second[9:]
+    assert {name: read_in["env"][name] for name in ("SLURM_MEM_PER_NODE", "SLURM_NTASKS_PER_NODE")} == {
+        "SLURM_MEM_PER_NODE": "65536",
+        "SLURM_NTASKS_PER_NODE": "1",
+    }
+
+
+RAY = """nodes=( $( scontrol show hostnames $SLURM_JOB_NODELIST ) )
+srun --nodes=1 --ntasks=1 -w "${nodes[0]}" echo head
+for node in "${nodes[@]:1}"; do srun -N1 -n1 --nodelist="$node" echo worker of ${nodes[0]}; done
+srun -w n2 echo by name
+"""
+
+
+def test_srun_with_nodes_runs_on_those_only_as_ray_is_started() -> None:
+    command = read("#SBATCH -N 2 -n 4", first="#!/bin/bash", body=RAY).document["command"]
+    said = []
+    for rank in range(4):
+        env = {
+            **{"RANK": str(rank), "LOCAL_RANK": str(rank % 2), "PATH": "/usr/bin:/bin", "GANGLINE_NODES": "n1,n2"},
+            **{"GANGLINE_NODE": f"n{rank // 2 + 1}", "GANGLINE_NODE_RANK": str(rank // 2)},
+            **{"GANGLINE_NODE_ADDRESSES": "10.0.0.1,10.0.0.2"},
+        }
+        said.append(subprocess.run(command, env=env, capture_output=True, check=True, text=True).stdout)
+    assert said == ["head\n", "", "worker of 10.0.0.1\nby name\n", "by name\n"]
+
+
+def test_where_the_header_counts_no_nodes_they_are_those_that_the_tasks_came_to() -> None:
+    for shell in ("/bin/sh", "/bin/bash"):
+        assert in_task(3, "echo $SLURM_NNODES $SLURM_JOB_NUM_NODES", shell=shell) == "2 2\n"
+    assert "retries: 3" in in_task(0, "scontrol requeue 7 2>&1 || true")
+
+
 def test_lines_of_a_script_keep_their_numbers() -> None:
     command = read("#SBATCH -n 1", first="#!/bin/bash", body="echo $LINENO").document["command"]
     ran = subprocess.run(command, env={"PATH": "/usr/bin:/bin"}, capture_output=True, check=True)
