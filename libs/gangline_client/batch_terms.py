@@ -46,6 +46,10 @@ class Terms:
     model: str = ""
     devices: dict[str, int] = field(default_factory=dict)
     """Per node."""
+    time_s: int = 0
+    """How long the job may last; 0 without a limit."""
+    notice_s: int = 0
+    """How long before its end it is told; 0 when that was not said."""
     export: str = "ALL"
     workdir: str = ""
     is_miscounted: bool = False
@@ -74,6 +78,10 @@ def document_of(terms: Terms) -> dict[str, Any]:
     if nodes and per_node * nodes < tasks:
         terms.faults.append(f"{tasks} tasks are more than {nodes} nodes with {per_node} each")
     document["tasks"] = tasks
+    if terms.time_s:
+        # Who is to be told before the end is told that it is over then, and has the rest of its time as grace.
+        ends_early = terms.time_s > terms.notice_s
+        document["time_limit"] = show_seconds(terms.time_s - (terms.notice_s if ends_early else 0))
     gpus = _gpus(terms, tasks, per_node or tasks)
     if gpus:
         document["gpus"] = gpus
@@ -195,8 +203,8 @@ def _time(terms: Terms, value: str) -> None:
     seconds = _clock_s(value)
     if seconds is None:
         terms.refuse(f'{value[:80]!r} is no time; write minutes, "1:30:00" or "2-12:00:00"')
-    elif seconds:
-        terms.fields["time_limit"] = show_seconds(seconds)
+    else:
+        terms.time_s = seconds
 
 
 def _clock_s(value: str) -> int | None:
@@ -260,7 +268,8 @@ def _signal(terms: Terms, value: str) -> None:
         terms.refuse(f"{value[:80]!r} is no signal to be stopped with; {', '.join(SIGNALS)} are, as in USR1@60")
         return
     terms.fields["stop_signal"] = f"SIG{match[1]}"
-    terms.fields["grace"] = show_seconds(int(match[2] or 60))
+    terms.notice_s = int(match[2] or 60)
+    terms.fields["grace"] = show_seconds(terms.notice_s)
 
 
 def _exclude(terms: Terms, value: str) -> None:

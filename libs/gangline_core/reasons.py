@@ -288,7 +288,8 @@ HINTS: dict[ReasonCode, str] = {
     ReasonCode.UNKNOWN_LEVEL: "See the levels with `gangline policy`.",
     ReasonCode.UNKNOWN_CELL: "See the pool's pinned cells in the policy file; opportunistic jobs have none.",
     ReasonCode.UNKNOWN_DEPENDENCY: "Check the number with `gangline show {job}`.",
-    ReasonCode.NAME_TAKEN: "Choose another name, or cancel the other job.",
+    ReasonCode.NAME_TAKEN: "Choose another name, let it wait for the other one (`singleton: true`), "
+    "or `gangline cancel {job}`.",
     ReasonCode.QUEUE_FULL: "Wait until some of these jobs have ended, or cancel some.",
     ReasonCode.QUEUE_TOO_SMALL: "Submit it in parts, each when the one before has ended.",
     ReasonCode.SUBMIT_RATE: "Wait a minute; jobs of one batch count one by one.",

@@ -51,7 +51,7 @@ def test_a_usual_header_becomes_the_job_it_describes() -> None:
     assert (job.name, job.pool, job.group, job.level) == ("resnet", "gpu", "research/vision", "high")
     assert (role.count, role.resources.gpu_milli, role.resources.gpu_models) == (8, 1000, ("a100",))
     assert (role.resources.cpu_milli, role.resources.memory_mib) == (8000, 16_384)
-    assert job.time_limit_s == 36 * 3600 + 1800
+    assert job.time_limit_s + job.grace_s == 36 * 3600 + 1800
     assert job.array is not None
     assert job.array.at_most == 4
     assert [(one.job, one.kind) for one in job.after] == [
@@ -231,6 +231,14 @@ def test_a_script_meets_at_the_first_node_as_under_slurm() -> None:
     body = 'scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1; echo $SLURM_JOB_NODELIST $SLURM_RESTART_COUNT'
     assert in_task(0, body) == "10.0.0.1\nn1,n2 2\n"
     assert in_task(0, "scontrol show job 1 2>&1 || echo no").endswith("ask `gangline` here\nno\n")
+
+
+def test_who_is_told_before_the_end_is_over_at_the_time_that_was_asked_for_as_under_slurm() -> None:
+    told = document("#SBATCH --time=12:00:00 --signal=B:USR1@600")
+    assert (told["time_limit"], told["grace"]) == ("11h50m", "10m")
+    assert document("#SBATCH --signal=USR1@60", "#SBATCH -t 2")["time_limit"] == "1m"
+    assert document("#SBATCH --signal=USR1@600 --time=5")["time_limit"] == "5m"
+    assert document("#SBATCH --time=5")["time_limit"] == "5m"
 
 
 PYTORCH = """nodes=( $( scontrol show hostnames $SLURM_JOB_NODELIST ) )
