@@ -170,6 +170,10 @@ def structs() -> list[Any]:
 
 def _schemas() -> Schema:
     _, components = msgspec.json.schema_components(structs(), ref_template=REF)
+    for route in ROUTES:
+        if route.named:
+            required = components[route.body.__name__]["required"]
+            required[:] = [name for name in required if name not in route.named]
     return {**components, **FILES}
 
 

@@ -33,6 +33,8 @@ class Route(Struct, frozen=True):
     body: Any = None
     """Struct of the request's body, the name of a hand-written schema, or None."""
     body_optional: bool = False
+    named: tuple[str, ...] = ()
+    """Fields of the body that may be left out, since the address names them already (or the default pool is meant)."""
     example: Any = None
     """An example of the body."""
     problems: tuple[str, ...] = ()

@@ -45,7 +45,10 @@ async def put_group(call: Call) -> Answer:
             raise not_found("such group")
         if not caller.may_change or not is_head(state, caller, path):
             raise ProblemError("forbidden", "Only a head of the group or an administrator may do this.")
-    settings = read_settings(await call.document(), Group)
+    document = await call.document()
+    if isinstance(document, dict):
+        document = {"path": path, **document}
+    settings = read_settings(document, Group)
     if settings.path != path:
         raise invalid("path", "must be the group of the address")
     if not caller.is_admin:

@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from tests.make import HOUR, spec
+from tests.make import HOUR, T0, spec
 from tests.services.gateway.conftest import Visitor
 
 from gangline_core import facts as f
@@ -34,6 +34,27 @@ async def test_a_guarantee_of_more_than_there_is_is_taken_and_said_to_be_one(vis
     assert "group t3 is guaranteed 700 GPUs" in applied["doubts"][0]
     mine = await visitor.ask("hana", "PUT", "/v1/groups/t1", json={**wanted, "user_queued_jobs_max": 7})
     assert "doubts" not in mine
+
+
+@pytest.mark.parametrize(
+    ("address", "body", "field"),
+    [
+        ("groups/t1", {"weight": 2}, "path"),
+        ("groups/~", {"weight": 2}, "path"),
+        ("groups/t1/users/una", {"level": 2}, "group"),
+        ("pools/default", {}, "name"),
+        ("windows/bios", {"nodes": ["n1"], "start_ms": T0 + HOUR, "end_ms": T0 + 2 * HOUR}, "name"),
+    ],
+)
+async def test_what_the_address_names_need_not_stand_in_the_body_and_cannot_be_another(
+    visitor: Visitor, address: str, body: dict[str, Any], field: str
+) -> None:
+    await visitor.ask("admin", "PUT", f"/v1/{address}?dry_run=true", json=body)
+    problem = await visitor.ask(
+        "admin", "PUT", f"/v1/{address}?dry_run=true", status=422, json={**body, field: "another"}
+    )
+    assert [error["path"] for error in problem["errors"]] == [field]
+    assert "of the address" in str(problem["errors"])
 
 
 async def test_an_edit_over_somebody_elses_is_refused(visitor: Visitor) -> None:
@@ -156,7 +177,7 @@ async def test_usage_names_everybody_who_has_used_a_group(visitor: Visitor) -> N
         ({"path": "t1", "": 1}, '""'),
         ({"path": "t1", "limit": {f"gpu_milli:M{k}": 1 for k in range(65)}}, "limit"),
         ({"path": "t1", "limit": {"gpu_milli:" + "M" * 200: 1}}, "limit.gpu_milli:" + "M" * 30),
-        ({"weight": 2}, "path"),
+        ({"path": 2, "weight": 2}, "path"),
         ([], ""),
     ],
 )
