@@ -24,6 +24,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import asdict, replace
 
+from gangline_client.unreadable import UNREADABLE
 from gangline_wire.contract import Confirmed, Report, Sizing, out_of_bounds
 
 log = logging.getLogger(__name__)
@@ -71,7 +72,7 @@ class Contract:
         alone = Sizing(job=0, attempt=0, task="", rank=0, role="", size=1)
         try:
             return alone if self._size is None else msgspec.json.decode(self._size.read_bytes(), type=Sizing)
-        except (OSError, msgspec.MsgspecError):
+        except (OSError, *UNREADABLE):
             return alone
 
     def changed(self) -> bool:
@@ -98,7 +99,7 @@ class Contract:
             return None
         try:
             found = msgspec.json.decode(body, type=Sizing)
-        except msgspec.MsgspecError as error:
+        except UNREADABLE as error:
             self._warn(f"the agent's answer cannot be read: {error}")
             return None
         self._seen, self._told = found.version, found

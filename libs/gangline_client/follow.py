@@ -7,8 +7,9 @@ import msgspec
 from gangline_client import paths
 from gangline_client.errors import ClientError, ProblemError, UnreachableError
 from gangline_client.retry import PATIENT, RETRY_AFTER_S_MAX, RETRYABLE_STATUSES
-from gangline_client.sse import EventParser, SentEvent
+from gangline_client.sse import EventParser, SentEvent, number
 from gangline_client.transport import Call, Transport
+from gangline_client.unreadable import UNREADABLE
 from gangline_core.job import ENDS
 from gangline_wire.requests import EventLine
 from gangline_wire.views import JobView
@@ -103,7 +104,7 @@ def _lines(events: list[SentEvent]) -> list[EventLine]:
     for event in events:
         try:
             lines.append(msgspec.json.decode(event.data, type=EventLine, strict=True))
-        except (msgspec.MsgspecError, UnicodeDecodeError):
+        except UNREADABLE:
             continue
     return lines
 
@@ -111,7 +112,7 @@ def _lines(events: list[SentEvent]) -> list[EventLine]:
 def _place(event_id: str) -> tuple[int, int]:
     """An event id "<log seq>-<index>" as a place in the one order of all events."""
     seq, _, index = event_id.partition("-")
-    return (int(seq) if seq.isdecimal() else 0, int(index) if index.isdecimal() else 0)
+    return number(seq), number(index)
 
 
 def _passes(error: ClientError) -> bool:

@@ -22,8 +22,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+import msgspec
+from msgspec import Struct
+
 from gangline_client.doors import rest, steady_s
-from gangline_client.elastic import Contract
+from gangline_client.elastic import SAID_BYTES_MAX, Contract
+from gangline_client.unreadable import UNREADABLE
 from gangline_core.sizes.shards import Shard, ShardList, cut
 
 PATIENCE_S = 60.0
@@ -39,6 +43,14 @@ LINE_BYTES_MAX = 65_536
 
 class ShardsError(RuntimeError):
     """Shards were given up, or rank 0 is gone."""
+
+
+class Given(Struct, frozen=True, omit_defaults=True):
+    """What rank 0 answers."""
+
+    shard: tuple[int, str, int, int] | None = None
+    over: bool = False
+    given_up: int = 0
 
 
 class Keeper:
@@ -69,7 +81,7 @@ class Keeper:
         self.told: set[int] = set()
         """Ranks that have heard that nothing is left."""
 
-    def ask(self, worker: str, words: Mapping[str, Any]) -> dict[str, Any]:
+    def ask(self, worker: str, words: Mapping[str, Any]) -> Given:
         """What a worker did or could not do, and the next shard for it; `over` when there is nothing left at all."""
         with self._lock:
             now_s = steady_s()
@@ -82,13 +94,13 @@ class Keeper:
                 for late in self._list.overdue(now_s):
                     self._list.lose(late)
             if words.get("leaves"):
-                return {}
+                return Given()
             shard = self._list.take(worker, now_s)
             if shard is not None:
-                return {"shard": [shard.number, shard.name, shard.start, shard.end]}
+                return Given(shard=(shard.number, shard.name, shard.start, shard.end))
             if self._list.is_over:
                 self.told.add(int(words.get("rank", 0)))
-            return {"over": self._list.is_over, "given_up": len(self._list.given_up)}
+            return Given(over=self._list.is_over, given_up=len(self._list.given_up))
 
     def lose(self, worker: str) -> None:
         """A worker is gone."""
@@ -123,11 +135,23 @@ class _Handler(socketserver.StreamRequestHandler):
         worker = f"{self.client_address[0]}:{self.client_address[1]}"
         try:
             while line := self.rfile.readline(LINE_BYTES_MAX):
-                self.wfile.write(json.dumps(self.server.keeper.ask(worker, json.loads(line))).encode() + b"\n")
+                self.wfile.write(msgspec.json.encode(self.server.keeper.ask(worker, json.loads(line))) + b"\n")
         except (OSError, ValueError, TypeError, AttributeError, RecursionError):
             pass  # It is gone, or what it says is none of ours: either way it has nothing any more.
         finally:
             self.server.keeper.lose(worker)
+
+
+def read_answer(line: bytes) -> Given:
+    """What the line says.
+
+    Raises:
+        ValueError: rank 0 would not say that.
+    """
+    try:
+        return msgspec.json.decode(line, type=Given)
+    except UNREADABLE as error:
+        raise ValueError(f"rank 0 says {line[:SAID_BYTES_MAX]!r}") from error
 
 
 class Shards:
@@ -148,7 +172,7 @@ class Shards:
         self._port = int(environment.get("MASTER_PORT", "0"))
         self._server: _Server | None = None
         self._line: socket.socket | None = None
-        self._ask: Callable[[Mapping[str, Any]], dict[str, Any]]
+        self._ask: Callable[[Mapping[str, Any]], Given]
         if self._rank == 0:
             keeper = Keeper(records, per_shard=per_shard, journal=journal)
             self._server = _Server(("", self._port), keeper)
@@ -182,8 +206,8 @@ class Shards:
         while True:
             answer = self._ask(words)
             words = {}
-            if "shard" in answer:
-                shard = Shard(*answer["shard"])
+            if answer.shard is not None:
+                shard = Shard(*answer.shard)
                 words = {"failed": shard.number}
                 try:
                     yield shard
@@ -192,9 +216,9 @@ class Shards:
                     # The body left the loop early, or failed: the shard is somebody else's now.
                     if "failed" in words:
                         self._ask({**words, "leaves": True})
-            elif answer.get("given_up") and answer.get("over"):
-                raise ShardsError(f"{answer['given_up']} shards could not be done")
-            elif answer.get("over"):
+            elif answer.given_up and answer.over:
+                raise ShardsError(f"{answer.given_up} shards could not be done")
+            elif answer.over:
                 return
             else:
                 rest(AGAIN_S)
@@ -216,7 +240,7 @@ class Shards:
         """True when every member that is there has heard that nothing is left."""
         return {*self._contract.size().gathered, 0} <= keeper.told
 
-    def _ask_far(self, words: Mapping[str, Any]) -> dict[str, Any]:
+    def _ask_far(self, words: Mapping[str, Any]) -> Given:
         ends_s = steady_s() + PATIENCE_S
         while True:
             try:
@@ -228,15 +252,14 @@ class Shards:
                     raise ShardsError(f"rank 0 at {self._host}:{self._port} does not answer") from error
                 rest(AGAIN_S)
 
-    def _answer(self, words: Mapping[str, Any]) -> dict[str, Any]:
+    def _answer(self, words: Mapping[str, Any]) -> Given:
         if self._line is None:
             self._line = socket.create_connection((self._host, self._port), timeout=PATIENCE_S)
         self._line.sendall(json.dumps({**words, "rank": self._rank}).encode() + b"\n")
         rest = b""
-        while not rest.endswith(b"\n"):
+        while not rest.endswith(b"\n") and len(rest) <= LINE_BYTES_MAX:
             data = self._line.recv(LINE_BYTES_MAX)
             if not data:
                 raise OSError("rank 0 hung up")
             rest += data
-        answer: dict[str, Any] = json.loads(rest)
-        return answer
+        return read_answer(rest)

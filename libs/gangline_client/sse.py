@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 
 BUFFER_BYTES_MAX = 4 * 1024 * 1024
+DIGITS_MAX = 18
+"""A longer number is none that anybody means, and of one that is far longer Python makes none at all."""
 
 
 class StreamTooLongError(Exception):
@@ -53,8 +55,8 @@ class EventParser:
                 self._event = value
             case "data":
                 self._data.append(value)
-            case "retry" if value.isdecimal():
-                self.retry_ms = int(value)
+            case "retry":
+                self.retry_ms = number(value) or self.retry_ms
             case _:
                 """Comments (an empty name) keep the line alive; unknown fields are ignored."""
         return None
@@ -65,3 +67,8 @@ class EventParser:
         if not data:
             return None
         return SentEvent(id=self.last_id, event=event or "message", data="\n".join(data))
+
+
+def number(digits: str) -> int:
+    """What the digits say; 0 where they say no number that anybody means."""
+    return int(digits) if digits.isdecimal() and len(digits) <= DIGITS_MAX else 0

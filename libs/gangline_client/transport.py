@@ -16,6 +16,7 @@ from yarl import URL
 from gangline_client.doors import Sleep
 from gangline_client.errors import ProblemError, SettingsError, UnreachableError
 from gangline_client.retry import RETRYABLE_STATUSES, Retry, retry_after
+from gangline_client.unreadable import UNREADABLE
 from gangline_wire.views import ProblemView
 
 T = TypeVar("T")
@@ -59,7 +60,7 @@ class Answer:
         """
         try:
             return msgspec.json.decode(self.body, type=kind)
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        except UNREADABLE as error:
             raise ProblemError(_problem(f"The answer cannot be read: {error}", status=self.status)) from error
 
 
@@ -206,7 +207,7 @@ def _read_problem(status: int, headers: Mapping[str, str], body: bytes) -> Probl
     wait_s = retry_after(headers.get("Retry-After"))
     try:
         problem = msgspec.json.decode(body, type=ProblemView)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except UNREADABLE:
         text = body.decode("utf-8", errors="replace").strip()[:PROBLEM_DETAIL_CHARACTERS_MAX]
         return _problem(text or f"HTTP {status}", status=status, retry_after_s=wait_s)
     if problem.retry_after_s is None and wait_s is not None:

@@ -183,6 +183,7 @@ FAULTS: dict[str, tuple[str, ...]] = {
         "security/test_decoders::test_a_batch_script_of_anything_is_a_job_or_a_list_of_what_is_wrong_with_it",
         "security/test_decoders::test_a_trace_of_anything_is_a_workload_or_one_error",
         "security/test_file_decoders::test_a_file_of_anything_is_read_or_refused_by_name",
+        "security/test_client_decoders::test_an_answer_of_anything_is_read_or_refused",
         "security/test_file_decoders::test_an_archive_of_anything_is_read_as_far_as_it_holds_or_refused",
     ),
 }
