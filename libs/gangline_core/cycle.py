@@ -37,6 +37,7 @@ from gangline_core.pauses.rotation import rotate
 from gangline_core.placement.why_not import ROOM_CODES
 from gangline_core.reasons import LIMIT_CODES, Reason, ReasonCode
 from gangline_core.repairing import misses_members, repair
+from gangline_core.reserving.dates_of_the_rest import keep_dates
 from gangline_core.reserving.loose_dates import LooseDates
 from gangline_core.reserving.passing import keeps_from_all, may_pass
 from gangline_core.reserving.reserve import Reserver
@@ -178,6 +179,7 @@ def place_all(layout: Layout, opened: RoundOpened, overtakes: Overtakes, back: S
     for seen, job in crowd.left(_waiting(table, candidates, started), {*claimed, *limited}):
         if table.is_full or _passes_unseen(table, edges) or part.is_over_for(job):
             table.unseen = len(candidates) - seen
+            keep_dates(table, {candidate.job for candidate in candidates[seen:]})
             return
         if job.id in claimed:
             table.refuse(job, waiting_reason(claimed[job.id]))
