@@ -166,6 +166,82 @@ async def test_whose_token_is_revoked_is_asked_for_another_and_told_why(tmp_path
         assert not await page.run("sessionStorage.length")
 
 
+async def test_an_administrator_sees_and_changes_how_a_pool_decides_and_who_did_so(tmp_path: Path) -> None:
+    async with looked_at(tmp_path) as (platform, client, page):
+        await page.open(f"{platform.url}/console/#token={platform.token}")
+        await page.until("0 of 12")
+        await page.press("Policies")
+        told = await page.until("Every setting is as by default.")
+        assert "1000 * priority" in told
+        await page.run(
+            "[...document.querySelectorAll('summary')].find(one => one.innerText === 'Change a setting').click()"
+        )
+        await page.fill("Setting", "starvation_s")
+        await page.fill("Value", "-5")
+        await page.press("Check")
+        await page.until("starvation_s: must be")
+        await page.open(f"{platform.url}/console/#/policies?kind=window")
+        await page.until("No setting was changed.")
+        await page.fill("Kind", "policy")
+        await page.fill("Value", "7200")
+        await page.fill("Why", "<i>slower</i>")
+        await page.press("Check")
+        await page.until("It would hold from the next round on.")
+        assert (await client.policy("default")).policy.starvation_s == 3600
+        await page.press("Set")
+        await page.until("It holds from the next round on.")
+        told = await page.until("<i>slower</i>")
+        assert "starvation_s: 3600 \u2192 7200" in told
+        await page.until("Every setting is as by default.", gone=True)
+        assert (await client.policy("default")).policy.starvation_s == 7200
+        await page.fill("Value", "")
+        await page.press("Set")
+        await page.until("Every setting is as by default.")
+        assert len(page.complaints) == 1, "but for the refusal that the browser itself reports"
+
+
+async def test_windows_and_tokens_are_seen_and_taken_back_by_those_who_may(tmp_path: Path) -> None:
+    async with looked_at(tmp_path) as (platform, client, page):
+        issued = await client.issue_token(name="ci", role="readonly", user="guest")
+        await page.open(f"{platform.url}/console/#token={platform.token}")
+        await page.until("0 of 12")
+        await page.press("Windows")
+        await page.until("No capacity is dated.")
+        await page.press("Keep nodes")
+        for label, value in (
+            ("Called", "bios"),
+            ("Nodes", "n1, n2"),
+            ("From", "2040-01-01T10:00"),
+            ("Why", "new BIOS"),
+        ):
+            await page.fill(label, value)
+        await page.press("Keep")
+        told = await page.until("nobody (maintenance)")
+        assert "new BIOS" in told
+        assert (await client.windows()).windows[0].window.nodes == ("n1", "n2")
+        await page.press("Give back")
+        await page.until("No capacity is dated.")
+
+        await page.press("Tokens")
+        await page.until("2 tokens open something.")
+        assert issued.token not in await page.until("ci")
+        rows = "[...document.querySelectorAll('tbody tr')]"
+        await page.run(f"{rows}.find(row => row.innerText.includes('guest')).querySelector('button').click()")
+        await page.until("1 token opens something.")
+        assert not page.complaints
+
+        mine = await client.issue_token(name="laptop", role="readonly", user="eve")
+        await page.open(f"{platform.url}/console/#token={mine.token}")
+        await page.run("location.reload()")
+        await page.until("eve (readonly)")
+        await page.press("Policies")
+        assert "Change a setting" not in await page.until("Pool default")
+        await page.press("Windows")
+        assert "Keep nodes" not in await page.until("No capacity is dated.")
+        await page.press("Tokens")
+        assert "Revoke" not in await page.until("laptop")
+
+
 async def test_who_looks_while_the_gateway_goes_away_is_told_so_and_keeps_what_it_said_last(tmp_path: Path) -> None:
     async with looked_at(tmp_path) as (platform, _, page):
         await page.open(f"{platform.url}/console/#token={platform.token}")

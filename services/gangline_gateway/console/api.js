@@ -75,7 +75,7 @@ export async function pages(path, name, { query, signal, most }) {
   let cursor = "";
   do {
     const page = await call("GET", path, { query: { ...query, cursor }, signal });
-    found.push(...page[name]);
+    found.push(...(page[name] || []));
     cursor = page.next || "";
   } while (cursor && found.length < most);
   return { found, more: Boolean(cursor) };

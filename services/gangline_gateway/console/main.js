@@ -8,6 +8,7 @@ import { Jobs } from "./jobs.js";
 import { Node, Nodes } from "./nodes.js";
 import { Overview } from "./overview.js";
 import { Queue } from "./queue.js";
+import { Policies, Tokens, Windows } from "./settings.js";
 import { Try } from "./try.js";
 
 const PAGES = [
@@ -16,6 +17,9 @@ const PAGES = [
   ["jobs", "Jobs", Jobs],
   ["nodes", "Nodes", Nodes],
   ["groups", "Groups", Groups],
+  ["policies", "Policies", Policies],
+  ["windows", "Windows", Windows],
+  ["tokens", "Tokens", Tokens],
   ["try", "Would it run?", Try],
 ];
 const DETAILS = { jobs: Job, nodes: Node };
