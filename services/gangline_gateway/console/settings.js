@@ -83,7 +83,7 @@ function Change({ of, known, reload }) {
   return html`<details><summary>Change a setting</summary>
     <form class="filter" onSubmit=${(event) => event.preventDefault()}>
       <label>Setting <select value=${name} onChange=${(event) => setName(event.target.value)}>${names.map((one) => html`<option value=${one} selected=${one === name}>${one}</option>`)}</select></label>
-      <label>Value (empty: as by default) <input value=${text} onInput=${(event) => setText(event.target.value)} /></label>
+      <label>Value (empty: as by default) <input value=${text} placeholder=${plain(of.policy[name] ?? known[name].default)} onInput=${(event) => setText(event.target.value)} /></label>
       <label>Why <input value=${why} maxlength="512" onInput=${(event) => setWhy(event.target.value)} /></label>
     </form>
     <p><${Act} does=${() => put(true)}>Check<//> <${Act} asks=${`Change ${name} of pool ${of.pool} for everybody who waits?`} does=${() => put(false)} done=${reload}>Set<//></p>
@@ -132,7 +132,7 @@ export function Windows({ who }) {
   ];
   return html`<h1>Windows</h1>
     <${Trouble} error=${error} />
-    <p class="quiet">No job starts on these nodes that would run into the time kept; what runs goes on, and may be told to end.</p>
+    <p class="quiet">No job starts on these nodes that would run into the time kept; what runs goes on.</p>
     ${data ? html`<${Table} name="windows" columns=${columns} rows=${data.windows || []} keyOf=${({ window }) => window.name} empty="No capacity is dated." />` : null}
     ${is_admin ? html`<${Keep} reload=${reload} />` : null}`;
 }
