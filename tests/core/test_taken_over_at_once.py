@@ -130,3 +130,20 @@ def test_a_paused_job_that_had_much_does_not_go_on_before_one_that_had_nothing()
     world.wait(10).finish(other)
     at_rest(world)
     assert world.job(sunk).state == JobState.RUNNING, "nobody waits any more"
+
+
+def test_what_is_cleared_for_one_within_its_guarantee_is_nobody_elses_whose_guarantee_is_as_good() -> None:
+    """Each took it from the other in turn, round after round: once it works neither is sent away for the other."""
+    owners = [group(path, guaranteed=gpu_amount(4)) for path in ("a", "b")]
+    world = Watched(node("n1", gpus=4), node("n2", gpus=4), groups=[*owners, group("x")])
+    world.set_policy(ordering="priority", starvation_s=0)
+    world.submit_running(spec(gpus=4, group="x", preemptible=False), "n2")
+    world.submit_running(spec(gpus=4, group="x", grace_s=60), "n1")
+    first = world.submit(gpus=4, group="a")
+    world.round()
+    assert list(world.state.kept.claims) == [first]
+    second = world.submit(gpus=3, group="b")
+    world.wait(1).settle(stops=False)
+    assert list(world.state.kept.claims) == [first]
+    world.settle()
+    assert (world.job(first).state, world.job(second).state) == (JobState.RUNNING, JobState.WAITING)

@@ -27,7 +27,7 @@ from gangline_core.making_room.claims import claimed_amounts, far_victims, honou
 from gangline_core.making_room.could_go import WhoLives
 from gangline_core.making_room.losses import effective_priority
 from gangline_core.making_room.preemption import Preemptor
-from gangline_core.making_room.sent_at_once import might_be_sent, owing, would_be_sent
+from gangline_core.making_room.sent_at_once import might_be_sent, owing, takes_whole, would_be_sent
 from gangline_core.scoring.ageing import is_starving
 from gangline_core.seating import Found, find_seats
 from gangline_core.spec import ServiceClass, may_take
@@ -172,7 +172,11 @@ def _is_weaker(table: Table, job: Job, held: Held, owed_by: frozenset[str]) -> b
     is_lower = effective_priority(pool, other.spec) < effective_priority(pool, job.spec)
     if is_lower and held.alive and not is_starving(table.state, other, table.policy, table.now):
         return True
-    return may_take(job.spec) and might_be_sent(table, job, other, owed_by) and would_be_sent(table, job, other)
+    if not (may_take(job.spec) and might_be_sent(table, job, other, owed_by) and would_be_sent(table, job, other)):
+        return False
+    # Nobody is sent away of whose group less would be left than what it is guaranteed.
+    claimed = claimed_amounts(table, held.claim, held.alive)
+    return table.ledger.over_guarantee(other, claimed, beneficiary=job.spec.group, whole=takes_whole(table, job))
 
 
 def _below_its_limits(table: Table, job: Job, claims: list[Claim], known: list[Held]) -> list[Claim]:

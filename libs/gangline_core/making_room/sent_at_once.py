@@ -20,6 +20,11 @@ def owing(table: Table, job: Job) -> frozenset[str]:
     return frozenset(path for path, _ in promises(table, job).values()) if table.is_owed(job) else frozenset()
 
 
+def takes_whole(table: Table, job: Job) -> bool:
+    """True where jobs that fit their group's guarantee only in part go for this one (see `Victims.goes_whole`)."""
+    return (job.spec.preemptible and not job.spec.protected_s) or table.is_owed(job)
+
+
 def might_be_sent(table: Table, job: Job, other: Job, owed_by: frozenset[str]) -> bool:
     """A cheap look whether class, priority or service might let the other be sent away, or a guarantee let it be.
 

@@ -19,7 +19,7 @@ from gangline_core.limits.amounts import add_all
 from gangline_core.limits.quota import JOBS
 from gangline_core.making_room.cheap_looks import Lowest, Still, Sums, give_enough, still_of
 from gangline_core.making_room.preemption import Preemptor
-from gangline_core.making_room.sent_at_once import might_be_sent, owing, would_be_sent
+from gangline_core.making_room.sent_at_once import might_be_sent, owing, takes_whole, would_be_sent
 from gangline_core.pauses.making_way import fits
 from gangline_core.placement.why_not import ROOM_CODES
 from gangline_core.reasons import LIMIT_CODES, Reason, ReasonCode
@@ -259,8 +259,8 @@ def _lent(table: Table, job: Job, others: list[Job]) -> list[Job]:
     """Those about to begin or go on, from the last one, without which their groups keep what they are guaranteed."""
     if not table.has_guarantees:
         return others
-    # Who is owed what it takes gets it back from whoever it was lent to (see `Victims.goes_whole`).
-    whole = (job.spec.preemptible and not job.spec.protected_s) or table.is_owed(job)
+    # Who is owed what it takes gets it back from whoever it was lent to.
+    whole = takes_whole(table, job)
     after, lent = table.after, list[tuple[Job, dict[str, int]]]()
     going = frozenset(table.resumes)
     for other in reversed(others):
