@@ -4,12 +4,13 @@ from collections.abc import Callable
 
 import pytest
 from msgspec.structs import replace
-from tests.make import World, gpu_amount, group, node, spec
+from tests.make import T0, World, gpu_amount, group, node, spec
 
 from dollhouse.oracles import BrokenOracleError, Oracles
 from gangline_core.facts import Claim, RoundDecided
 from gangline_core.fold import Message, apply
 from gangline_core.ids import JobId
+from gangline_core.limits.calendar import Season
 from gangline_core.state import State
 
 
@@ -95,3 +96,19 @@ def test_a_claim_that_is_dropped_for_nobody_is_noticed_though_its_job_gets_anoth
     another = replace(first, made_ms=world.at)
     with pytest.raises(BrokenOracleError, match=f"job {small} lost the room"):
         look_at(world, lambda decided: replace(decided, claims=(another,), evictions=()))
+
+
+def test_a_claim_that_does_not_fit_a_season_that_begins_is_lost_to_nobody() -> None:
+    """Nobody writes anything when it does: when the room is there the claim is dropped, since other limits hold."""
+    minute = T0 // 60_000 % 1440 + 2
+    night = Season(name="night", start_minute=minute, end_minute=minute + 60, limit=gpu_amount(1))
+    world = World(node("n1", gpus=4), groups=[group("lab", limit=gpu_amount(4), seasons=(night,)), group("x")])
+    world.set_policy(ordering="priority", starvation_s=0)
+    world.submit_running(spec(gpus=4, group="x", grace_s=3600), "n1")
+    claimant = world.submit(gpus=4, group="lab", priority=5)
+    world.wait(1).round()
+    assert list(world.state.kept.claims) == [claimant]
+    world.wait(120).stop_all()
+    world.round()
+    assert not world.state.kept.claims
+    look_at(world)

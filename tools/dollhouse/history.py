@@ -14,7 +14,8 @@ from gangline_core.fold import Message
 from gangline_core.groups import ancestors, holders, user_key
 from gangline_core.ids import JobId, TaskId, task_id
 from gangline_core.job import Job, JobState, Task, TaskState
-from gangline_core.limits.rungs import folded, group_limit, user_limit
+from gangline_core.limits.calendar import next_change_ms
+from gangline_core.limits.rungs import folded, group_limit, seasons_of, user_limit
 from gangline_core.making_room.claims import gives_up_ms
 from gangline_core.making_room.losses import BY_SERVICE, BY_SLICE, effective_priority
 from gangline_core.scoring.had_share import BY_YIELD
@@ -66,6 +67,8 @@ class History:
         self._leases = LeaseMoves()
         self._policies = Policies()
         self._disturbed_seq = 0
+        self._turns_ms: int | None = None
+        """When the next season begins or ends."""
         """Last message that may have spoilt a plan."""
         self._evicted: dict[tuple[JobId, JobId], None] = {}
         self._ended_well: dict[tuple[JobId, int], int] = {}
@@ -82,7 +85,7 @@ class History:
         yield from self._who_writes(message)
         yield from self._once(message, state)
         yield from self._gone(state, message)
-        self._note_disturbance(message)
+        self._note_disturbance(state, message)
         self._policies.note(state, message)
         yield from self._claims_end_well(state, message)
         yield from self._leases.opened(state, message, self._disturbed_seq)
@@ -200,15 +203,21 @@ class History:
 
     # --- for whom somebody has to go ----------------------------------------------------------------------
 
-    def _note_disturbance(self, message: Message) -> None:
+    def _note_disturbance(self, state: State, message: Message) -> None:
         kind = kind_of(message.lane)
         if kind == "admission":
             spoils = any(not isinstance(fact, PLAIN) for fact in message.facts)
         else:
             spoils = any(isinstance(fact, ON_NODES) for fact in message.facts)
             spoils = spoils or any(isinstance(fact, f.BudgetExhausted) for fact in message.facts)
-        if spoils:
+        if self._season_turned(state, message.at) or spoils:
             self._disturbed_seq = message.seq
+
+    def _season_turned(self, state: State, at: int) -> bool:
+        """True when other limits hold than at the message before, since a season began or ended."""
+        has_turned = self._turns_ms is not None and self._turns_ms <= at
+        self._turns_ms = next_change_ms(seasons_of(state), at)
+        return has_turned
 
     def _has_beneficiaries(self, state: State, decided: f.RoundDecided, seen: int) -> Iterator[str]:
         """Nobody has to go but for a job that gets the very room, in the same decision."""
