@@ -337,7 +337,7 @@ class Policy(Struct, frozen=True, omit_defaults=True, gc=False):
     sharing: str = ""
     """Which jobs share GPUs: a name in gangline_core.sharing.rules.RULES; empty has nobody do so."""
     yield_after_gpu_s: int = 57_600
-    """A job that checkpoints and had so many GPU-seconds makes way for those that do and had less; 0 never."""
+    """A job that checkpoints and had so many GPU-seconds makes way for those that do and need less still; 0 never."""
     yield_run_s: int = 600
     """But no run of it that has not lasted so long."""
     yield_wait_s: int = 86_400

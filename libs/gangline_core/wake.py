@@ -13,15 +13,15 @@ from gangline_core.limits.rungs import seasons_of
 from gangline_core.making_room.claims import gives_up_ms, overdue_ms
 from gangline_core.making_room.losses import shield_ends_ms
 from gangline_core.making_room.service_order import by_service, orders_by_service
-from gangline_core.making_room.yielding import yields_from_ms
+from gangline_core.making_room.yielding import yields_more_ms
 from gangline_core.pauses.leases import leases_end_ms, may_move, parts_end_ms, renewable_from
 from gangline_core.pauses.pausing import slice_ends_ms
 from gangline_core.repairing import repairs_end
 from gangline_core.scoring import columns as c
 from gangline_core.scoring.ageing import since_ms, starves_from_ms, wait_since_ms
 from gangline_core.scoring.attained import promoted_ms
-from gangline_core.scoring.had_share import has_yielding, share
 from gangline_core.scoring.levels import losing_place_ms, waits_that_move
+from gangline_core.scoring.yield_queue import has_yielding, share
 from gangline_core.spec import may_pause
 from gangline_core.state import PoolState, State
 
@@ -141,9 +141,9 @@ def _promotions(state: State, pool_name: str, policy: Policy) -> Iterator[int]:
 
 
 def _yields(state: State, pool_name: str, policy: Policy, now: int) -> Iterator[int]:
-    """When running jobs that checkpoint begin to make way, and when those that wait after their share starve."""
+    """When running jobs that checkpoint make way for more, and when those that wait after their share starve."""
     for job_id in state.live_index.checkpoints.get(pool_name, {}):
-        yield yields_from_ms(state, state.kept.jobs[job_id], policy, now)
+        yield yields_more_ms(state, state.kept.jobs[job_id], policy, now)
     if policy.starvation_s > 0:
         columns = state.columns[pool_name]
         slots = columns.slots()

@@ -21,11 +21,11 @@ from gangline_core.job import Job, JobState
 from gangline_core.making_room.losses import effective_priority, is_protected, is_shielded
 from gangline_core.making_room.trial import missing
 from gangline_core.making_room.victims import Victims
-from gangline_core.making_room.yielding import is_patient, may_pass_others, yields_from_ms
+from gangline_core.making_room.yielding import is_patient, passes_above, yields_in
 from gangline_core.pauses.packing import packed_note
 from gangline_core.redecide import redecide
 from gangline_core.scoring.attained import GPU_SECOND, attained
-from gangline_core.scoring.had_share import BY_YIELD, has_had_share, patience_ms
+from gangline_core.scoring.yield_queue import BY_YIELD, patience_ms, share, yield_queue
 from gangline_core.spec import GPU_MILLI, gpu_milli_wanted
 from gangline_core.state import State
 from gangline_core.table import Table
@@ -297,20 +297,24 @@ def _why_not(table: Table, job: Job, beneficiary: Job) -> str:
         return "it had been kept from its work for long, and was left to it"
     if job.id in beneficiary.yielded_to:
         return "it had this job evicted for itself before"
-    if theirs == mine and job.spec.checkpoints and may_pass_others(table, beneficiary):
-        return _why_it_keeps_its_room(state, job, policy, at)
+    if theirs == mine and job.spec.checkpoints and (above := passes_above(table, beneficiary)) is not None:
+        return _why_it_keeps_its_room(state, job, policy, (at, above))
     if theirs < mine or job.service_class == "opportunistic":
         return "its group is guaranteed what it held, it held nothing that helps, or it is sheltered"
     return f"its priority {theirs} is not below {mine}, and no other rule applied"
 
 
-def _why_it_keeps_its_room(state: State, job: Job, policy: Policy, at: int) -> str:
-    """Why a job that checkpoints does not make way for one that does, had less, and is as important."""
-    if not has_had_share(job.spec, attained(state, job, at), policy):
+def _why_it_keeps_its_room(state: State, job: Job, policy: Policy, asked: tuple[int, int]) -> str:
+    """Why a job that checkpoints does not make way, at that time, for one in this queue that is as important."""
+    at, above = asked
+    had = attained(state, job, at)
+    if had < share(policy):
         return f"it had not had its share of {policy.yield_after_gpu_s} GPU-seconds"
+    if (queue := yield_queue(job.spec, had, policy)) <= above:
+        return f"it was in queue {queue} of those that make way, and the other in queue {above}"
     if not is_patient(job, policy, at):
         return f"it had waited {patience_ms(policy) // 1000} s in all, and makes way no more"
-    if yields_from_ms(state, job, policy, at) > at:
+    if not yields_in(state, job, policy, at):
         return f"its run had not lasted {policy.yield_run_s} s"
     return "its group is guaranteed what it held, or it held nothing that helps"
 

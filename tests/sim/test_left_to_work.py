@@ -10,7 +10,7 @@ from gangline_core.facts import RoundDecided
 from gangline_core.fold import apply
 from gangline_core.job import JobState
 from gangline_core.making_room.losses import BY_PRIORITY
-from gangline_core.scoring.had_share import BY_YIELD
+from gangline_core.scoring.yield_queue import BY_YIELD
 from gangline_core.state import State
 
 

@@ -58,6 +58,19 @@ def test_so_is_one_for_whom_that_had_its_share_and_one_of_whom_that_waited_enoug
     assert any("although it waited for" in fault for fault in yields(world.state, again, policy_of(world)))
 
 
+@pytest.mark.parametrize(("estimate_s", "is_fault"), [(1_700, True), (3_300, False), (350, True), (0, True)])
+def test_of_two_that_had_their_share_the_one_that_needs_less_may_stop_the_other(estimate_s, is_fault):
+    """The one that asks needs 1,500 s of eight GPUs still, or 15 shares of 800 GPU-seconds: queue 4."""
+    world = World(node("n1")).set_policy(yield_after_gpu_s=800, yield_run_s=60, yield_wait_s=900)
+    world.submit(spec("long", gpus=8, checkpoints=True, estimate_s=1_610))
+    world.settle()
+    world.wait(110).submit(spec("new", gpus=8, checkpoints=True, estimate_s=estimate_s))
+    world.settle()
+    world.wait(110).round()
+    back = Eviction(job=JobId(2), beneficiary=JobId(1), rule="yield")
+    assert bool(list(yields(world.state, back, policy_of(world)))) is is_fault
+
+
 def test_a_decision_follows_the_policy_that_it_had_read():
     """Settings change between a round and its decision (seed 1600098)."""
     world, policies = World(node("n1")), Policies()

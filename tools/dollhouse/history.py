@@ -18,7 +18,7 @@ from gangline_core.limits.calendar import next_change_ms
 from gangline_core.limits.rungs import folded, group_limit, seasons_of, user_limit
 from gangline_core.making_room.claims import gives_up_ms
 from gangline_core.making_room.losses import BY_SERVICE, BY_SLICE, effective_priority
-from gangline_core.scoring.had_share import BY_YIELD
+from gangline_core.scoring.yield_queue import BY_YIELD
 from gangline_core.sharing.regroup import BY_LEASE
 from gangline_core.spec import JobSpec, ServiceClass
 from gangline_core.state import State

@@ -15,7 +15,7 @@ from gangline_core.fold import Message
 from gangline_core.ids import JobId
 from gangline_core.job import Job, JobState
 from gangline_core.making_room.losses import BY_PRIORITY, BY_SERVICE
-from gangline_core.scoring.had_share import BY_YIELD
+from gangline_core.scoring.yield_queue import BY_YIELD
 from gangline_core.sharing.regroup import BY_LEASE
 from gangline_core.spec import ServiceClass
 from gangline_core.state import State

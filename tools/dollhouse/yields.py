@@ -6,6 +6,7 @@ from gangline_core import facts as f
 from gangline_core.cluster import Policy
 from gangline_core.fold import Message
 from gangline_core.job import Job
+from gangline_core.spec import JobSpec
 from gangline_core.state import State
 
 GPU_SECOND = 1_000_000
@@ -38,7 +39,8 @@ def yields(state: State, eviction: f.Eviction, policy: Policy) -> Iterator[str]:
         yield f"{who}, but not both go on where they stopped"
     if victim.started_ms and now - victim.started_ms < policy.yield_run_s * 1000:
         yield f"{who} after {now - victim.started_ms} ms"
-    if _had(state, victim, now) < policy.yield_after_gpu_s * GPU_SECOND:
+    queue = _queue(victim.spec, _had(state, victim, now), policy)
+    if not queue:
         yield f"{who} before it had its share"
     patience_ms = max(policy.starvation_s, policy.yield_wait_s) * 1000
     goes_by_part = policy.starvation_s > 0 and policy.starvation_percent < 100 and policy.ordering != "fifo"
@@ -46,8 +48,27 @@ def yields(state: State, eviction: f.Eviction, policy: Policy) -> Iterator[str]:
         yield f"{who} although it waited for {victim.waited_ms} ms in all"
     since = other.submitted_ms if other.losses else other.queued_ms - other.waited_ms
     starves = policy.starvation_s > 0 and now - since >= patience_ms
-    if not starves and other.attained - other.forgiven >= policy.yield_after_gpu_s * GPU_SECOND:
-        yield f"{who}, which had its share as well"
+    if not starves and (theirs := _queue(other.spec, other.attained - other.forgiven, policy)) >= queue:
+        yield f"{who}, which had its share as well, and is in queue {theirs} where the first is in queue {queue}"
+
+
+def _queue(spec: JobSpec, had: int, policy: Policy) -> int:
+    """How often a share is doubled in what the job needs still: what it said, or, taken by sixteens, as it had."""
+    share = policy.yield_after_gpu_s * GPU_SECOND
+    if had < share:
+        return 0
+    second = 1_000 * sum(role.count * role.resources.service_milli for role in spec.roles)
+    told, limit = spec.estimate_s * second - had, spec.time_limit_s * second - had
+    queue = _steps(told, share, 2) if told > 0 else 4 * _steps(had, share, 16) - 3
+    return min(queue, _steps(limit, share, 2)) if limit > 0 else queue
+
+
+def _steps(amount: int, share: int, factor: int) -> int:
+    """How many of `share`, that times `factor`, that times `factor` again, and so on, the amount reaches."""
+    count = 0
+    while amount >= share:
+        count, share = count + 1, share * factor
+    return count
 
 
 def _had(state: State, job: Job, now: int) -> int:

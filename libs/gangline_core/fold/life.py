@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from gangline_core.ids import JobId
 from gangline_core.job import LIVE, OUTCOME_RANK, Job, JobState, Move, Outcome, Task, TaskState, move
 from gangline_core.reasons import Reason, ReasonCode
-from gangline_core.scoring.had_share import BY_YIELD
+from gangline_core.scoring.yield_queue import BY_YIELD
 from gangline_core.sizes import resizing
 from gangline_core.sizes.resizing import ResizeEvent
 from gangline_core.state import State

@@ -116,7 +116,7 @@ class Sieve:
         waiting = Waiting(self._state, self._pool, (self.columns, rows), now=self._now)
         priority = waiting.field(c.PRIORITY) + waiting.per_level(lambda level: self._pool.pool.levels.get(level, 0))
         key = np.where(waiting.starving, waiting.since, -priority)
-        return np.lexsort((waiting.ids, waiting.since, waiting.had_share, key, ~waiting.starving))
+        return np.lexsort((waiting.ids, waiting.since, waiting.yield_queue, key, ~waiting.starving))
 
     def changed(self) -> list[KeptOut]:
         """Who is kept out for another reason than the recorded one, equal reasons together, by their first job."""

@@ -18,9 +18,9 @@ from gangline_core.limits.owed_models import owed_models
 from gangline_core.limits.quota import JOBS, Ledger
 from gangline_core.making_room.losses import effective_priority, is_sealed
 from gangline_core.making_room.service_order import by_service, orders_by_service
-from gangline_core.making_room.yielding import yields_from_ms
+from gangline_core.making_room.yielding import yields_in
 from gangline_core.pauses.pausing import is_gone, slice_ends_ms
-from gangline_core.scoring.had_share import has_yielding
+from gangline_core.scoring.yield_queue import has_yielding
 from gangline_core.spec import ServiceClass, may_take, smallest_size
 from gangline_core.state import State, count, request_amounts
 
@@ -130,7 +130,7 @@ class Winnable:
         return bool(owed_models(self._state, self._ledger, job, amounts))
 
     def _made_way(self, priority: int, holder: str, dimension: str) -> int:
-        """What those below the holder use that had their share and make way for one of this priority."""
+        """What those below the holder use that had their share: they make way for such a job in a lower queue."""
         known = self._yielded.get((priority, holder, dimension))
         if known is not None:
             return known
@@ -141,7 +141,7 @@ class Winnable:
                 continue
             # Time alone has them make way.
             self.is_lasting = False
-            if yields_from_ms(state, job, self._pool.policy, self._now) <= self._now:
+            if yields_in(state, job, self._pool.policy, self._now):
                 found += held_by(state, job).folded.get(dimension, 0)
         self._yielded[priority, holder, dimension] = found
         return found

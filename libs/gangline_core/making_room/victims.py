@@ -47,7 +47,7 @@ from gangline_core.making_room.yielding import Yielders
 from gangline_core.pauses.packing import can_all_be_paused
 from gangline_core.pauses.pausing import leaving_part, slice_ends_ms
 from gangline_core.reserving.passing import promises
-from gangline_core.scoring.had_share import BY_YIELD
+from gangline_core.scoring.yield_queue import BY_YIELD
 from gangline_core.spec import ServiceClass
 from gangline_core.state import task_amounts
 from gangline_core.table import Table

@@ -1,8 +1,9 @@
-"""Who checkpoints and had its share of service makes way for whom that has not: nothing but a restart is lost.
+"""Who checkpoints and had its share of service makes way for whom that needs less still: only a restart is lost.
 
 The beneficiary checkpoints as well, so whoever passes others lets them pass in its turn, and is no less important. It
-had less than its share, or it starves. Service only grows, a run is left alone in its first seconds, and whoever waited
-for long and went first for it makes way no more: so nobody goes and comes in turn for ever.
+is in a lower queue (see `scoring.yield_queue`), or it starves. Who waits stays in its queue and who makes way was in a
+higher one, a run is left alone in its first seconds, and whoever waited for long and went first for it makes way no
+more: so nobody goes and comes in turn for ever.
 """
 
 from gangline_core.cluster import Policy
@@ -13,7 +14,7 @@ from gangline_core.pauses.packing import guests_of
 from gangline_core.scoring.ageing import is_starving
 from gangline_core.scoring.attained import attained
 from gangline_core.scoring.first_by_age import goes_first_on_a_part
-from gangline_core.scoring.had_share import has_had_share, has_yielding, patience_ms, share
+from gangline_core.scoring.yield_queue import has_yielding, patience_ms, rises_at, yield_queue
 from gangline_core.state import State
 from gangline_core.table import Table
 
@@ -26,46 +27,65 @@ class Yielders:
     def __init__(self, table: Table) -> None:
         """Those of the table's pool."""
         self._table = table
-        self._found: dict[int, frozenset[JobId]] | None = None
-        """By priority, those that are that important; no empty entries."""
-        self._asked: dict[int, frozenset[JobId]] = {}
-        """By priority of the beneficiary, all who make way for it."""
+        self._found: dict[tuple[int, int], frozenset[JobId]] | None = None
+        """By priority and queue, those that are that important and in that queue; no empty entries."""
+        self._asked: dict[tuple[int, int], frozenset[JobId]] = {}
+        """By priority and queue of the beneficiary, all who make way for it."""
 
     def of(self, beneficiary: Job) -> frozenset[JobId]:
         """Those that make way for this waiting job."""
         table = self._table
-        if not may_pass_others(table, beneficiary):
+        queue = passes_above(table, beneficiary)
+        if queue is None:
             return frozenset()
         if self._found is None:
             self._found = _by_priority(table)
-        mine = effective_priority(table.pool.pool, beneficiary.spec)
+        mine = effective_priority(table.pool.pool, beneficiary.spec), queue
         if mine not in self._asked:
-            own = (jobs for priority, jobs in self._found.items() if priority <= mine)
+            own = (jobs for (rank, theirs), jobs in self._found.items() if rank <= mine[0] and theirs > queue)
             self._asked[mine] = frozenset().union(*own)
         return self._asked[mine]
 
 
-def may_pass_others(table: Table, job: Job) -> bool:
-    """True when others that had their share make way for this waiting job: it checkpoints, and had less or starves."""
+def passes_above(table: Table, job: Job) -> int | None:
+    """In which queue this waiting job is: those in higher ones make way for it. None when it does not checkpoint.
+
+    One that starves goes before all of them.
+    """
     policy = table.policy
     if not job.spec.checkpoints or not has_yielding(policy):
-        return False
-    had_less = not has_had_share(job.spec, job.attained - job.forgiven, policy)
-    return had_less or is_starving(table.state, job, policy, table.now)
+        return None
+    queue = yield_queue(job.spec, job.attained - job.forgiven, policy)
+    return 0 if queue and is_starving(table.state, job, policy, table.now) else queue
 
 
-def yields_from_ms(state: State, job: Job, policy: Policy, now: int) -> int:
-    """From when on a live job that checkpoints makes way, if it runs on as it does; NEVER_MS if it does not."""
+def yields_in(state: State, job: Job, policy: Policy, now: int) -> int:
+    """In which queue a live job is that makes way for those in lower ones; 0 of one that makes way for nobody."""
+    if not _may_yield(state, job, policy, now) or now < _left_alone_until_ms(job, policy):
+        return 0
+    return yield_queue(job.spec, attained(state, job, now), policy)
+
+
+def yields_more_ms(state: State, job: Job, policy: Policy, now: int) -> int:
+    """When, later than now, a live job may make way for more of those that wait; NEVER_MS if it does not."""
+    if not _may_yield(state, job, policy, now):
+        return NEVER_MS
+    rate = sum(task.service_milli for task in state.tasks_of(job))
+    at = max(now, _left_alone_until_ms(job, policy))
+    had = attained(state, job, now) + rate * (at - now)
+    if at > now and yield_queue(job.spec, had, policy):
+        return at
+    return at - (had - rises_at(job.spec, had, policy)) // rate if rate > 0 else NEVER_MS
+
+
+def _may_yield(state: State, job: Job, policy: Policy, now: int) -> bool:
     if job.state not in (JobState.RUNNING, JobState.RESIZING) or not job.started_ms or not job.spec.preemptible:
-        return NEVER_MS
-    if not is_patient(job, policy, now) or guests_of(state, job.id):
-        return NEVER_MS
-    had, rate = attained(state, job, now), sum(task.service_milli for task in state.tasks_of(job))
-    lacks = share(policy) - had
-    if lacks > 0 and rate <= 0:
-        return NEVER_MS
-    had_it_ms = now if lacks <= 0 else now + -(-lacks // rate)
-    return max(had_it_ms, job.started_ms + policy.yield_run_s * 1000)
+        return False
+    return is_patient(job, policy, now) and not guests_of(state, job.id)
+
+
+def _left_alone_until_ms(job: Job, policy: Policy) -> int:
+    return job.started_ms + policy.yield_run_s * 1000
 
 
 def is_patient(job: Job, policy: Policy, now: int) -> bool:
@@ -78,11 +98,11 @@ def is_patient(job: Job, policy: Policy, now: int) -> bool:
     return not has_waited or (goes_first_on_a_part(policy) and not job.first_by_age)
 
 
-def _by_priority(table: Table) -> dict[int, frozenset[JobId]]:
-    found: dict[int, set[JobId]] = {}
+def _by_priority(table: Table) -> dict[tuple[int, int], frozenset[JobId]]:
+    found: dict[tuple[int, int], set[JobId]] = {}
     state, pool, now = table.state, table.pool.pool, table.now
     for name in state.live_index.checkpoints.get(pool.name, {}):
         job = state.kept.jobs[name]
-        if yields_from_ms(state, job, table.policy, now) <= now:
-            found.setdefault(effective_priority(pool, job.spec), set()).add(name)
-    return {priority: frozenset(jobs) for priority, jobs in found.items()}
+        if queue := yields_in(state, job, table.policy, now):
+            found.setdefault((effective_priority(pool, job.spec), queue), set()).add(name)
+    return {key: frozenset(jobs) for key, jobs in found.items()}

@@ -90,15 +90,15 @@ def rank(waiting: Waiting, first: int = EVERYBODY, *, running: NDArray[np.bool_]
 
     Whoever has waited longer than the policy's starvation time goes first, oldest first, whatever the score, while a
     part of the pool is left to such jobs (see `scoring.first_by_age`). Who checkpoints and had its share lets others
-    pass (see `letting_pass`). Every tie is broken by age, then by id.
+    pass, the more the longer it needs still (see `letting_pass`). Every tie is broken by age, then by id.
     """
     is_starving = waiting.starving if running is None else waiting.starving & ~running
-    moved = waiting.had_share & ~is_starving
+    moved = (waiting.yield_queue > 0) & ~is_starving
     scored = ORDERINGS[waiting.policy.ordering](waiting, first + int(moved.sum()))
     place = _places(scored, len(waiting))
     keys = [waiting.ids, waiting.since]
     if moved.any():
-        keys += [np.where(moved, place, 0), moved.astype(np.int64)]
+        keys += [np.where(moved, place, 0), np.where(moved, waiting.yield_queue, 0)]
         place, scored = let_pass(waiting, moved, place), with_term(waiting, moved, scored)
     sequence = np.lexsort((*keys, np.where(is_starving, waiting.since, place), ~is_starving))
     sequence = sequence[put_first(waiting.state, waiting.pool.pool.name, waiting.ids[sequence])]

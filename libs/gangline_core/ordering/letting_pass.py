@@ -1,7 +1,7 @@
-"""Where those stand that checkpoint and had their share: behind all who had less and are no less important.
+"""Where those stand that checkpoint and had their share: behind all in lower queues that are no less important.
 
-Each of them moves back as far as the last of those, whatever the ordering, and keeps its order among its like. What
-that costs it of its score is a term of its own.
+Each of them moves back as far as the last of those, whatever the ordering, and keeps its order among its like (see
+`scoring.yield_queue`). What that costs it of its score is a term of its own.
 """
 
 import numpy as np
@@ -12,7 +12,7 @@ from gangline_core.scoring import columns as c
 from gangline_core.scoring.columns import Ints
 from gangline_core.scoring.waiting import Waiting
 
-TERM = "had_share"
+TERM = "lets_pass"
 
 
 def let_pass(waiting: Waiting, moved: NDArray[np.bool_], place: Ints) -> Ints:
@@ -21,12 +21,12 @@ def let_pass(waiting: Waiting, moved: NDArray[np.bool_], place: Ints) -> Ints:
     Those that starve stand before all in any case.
     """
     priority = waiting.field(c.PRIORITY) + bands(waiting).astype(np.int64)
-    behind = place.copy()
-    for rank in np.unique(priority[moved]).tolist():
-        others = ~(moved | waiting.starving) & (priority >= rank)
+    behind, queue, rows = place.copy(), waiting.yield_queue, np.flatnonzero(moved)
+    for step, rank in np.unique(np.stack((queue[rows], priority[rows])), axis=1).T.tolist():
+        others = (queue < step) & (priority >= rank) & ~waiting.starving
         if others.any():
-            own = moved & (priority == rank)
-            behind[own] = np.maximum(place[own], place[others].max())
+            own = rows[(queue[rows] == step) & (priority[rows] == rank)]
+            behind[own] = np.maximum(place[own], behind[others].max())
     return behind
 
 

@@ -4,7 +4,7 @@ from gangline_core.cluster import Policy
 from gangline_core.door.terms import followed
 from gangline_core.job import ENDS, Job, JobState
 from gangline_core.scoring.first_by_age import NOTHING, is_part_left
-from gangline_core.scoring.had_share import has_had_share, patience_ms
+from gangline_core.scoring.yield_queue import patience_ms, yield_queue
 from gangline_core.state import State
 
 
@@ -77,7 +77,7 @@ def starves_from_ms(state: State, job: Job, policy: Policy) -> int:
 
 
 def starving_wait_ms(job: Job, policy: Policy) -> int:
-    """After which wait it does; one that had its share lets others pass for longer."""
-    if has_had_share(job.spec, job.attained - job.forgiven, policy):
+    """After which wait it does; one that lets others pass does so for longer."""
+    if yield_queue(job.spec, job.attained - job.forgiven, policy):
         return patience_ms(policy)
     return policy.starvation_s * 1000

@@ -10,9 +10,10 @@ from gangline_core.ids import JobId
 from gangline_core.job import Job
 from gangline_core.scoring import columns as c
 from gangline_core.scoring.ageing import may_go_first, since_ms, wait_since_ms
+from gangline_core.scoring.attained import service_milli
 from gangline_core.scoring.columns import Columns, Ints
-from gangline_core.scoring.had_share import has_yielding, patience_ms, share
 from gangline_core.scoring.levels import level_after
+from gangline_core.scoring.yield_queue import has_yielding, patience_ms, share, yield_queues
 from gangline_core.state import PoolState, State
 
 Column = NDArray[np.float64]
@@ -74,11 +75,18 @@ class Waiting:
         return since
 
     @cached_property
-    def had_share(self) -> NDArray[np.bool_]:
-        """Who lets others pass, since it checkpoints and had its share of service."""
-        found = self.field(c.CHECKPOINTS) > 0
-        if found.any():
-            found &= (self.field(c.ATTAINED) >= share(self.policy)) & has_yielding(self.policy)
+    def yield_queue(self) -> Ints:
+        """Each stands behind those in lower queues; all are in queue 0 but who checkpoints and had its share."""
+        found = np.zeros(len(self), dtype=np.int64)
+        if not has_yielding(self.policy):
+            return found
+        had, policy = self.field(c.ATTAINED), self.policy
+        rows = np.flatnonzero((self.field(c.CHECKPOINTS) > 0) & (had >= share(policy)))
+        if len(rows):
+            had = had[rows]
+            rate = 1000 * self.per(c.ASK, lambda job: service_milli(job.spec))[rows].astype(np.int64)
+            told, limited = (self.field(field)[rows] * rate - had for field in (c.ESTIMATE_S, c.LIMIT_S))
+            found[rows] = yield_queues(told, limited, had, policy)
         return found
 
     @cached_property
@@ -90,8 +98,8 @@ class Waiting:
         wait_ms = self.policy.starvation_s * 1000
         if wait_ms <= 0 or not may_go_first(self.state, self.pool.pool.name, self.policy):
             return np.zeros(len(self), dtype=np.bool_)
-        if self.had_share.any():
-            return self.since <= self.now - np.where(self.had_share, patience_ms(self.policy), wait_ms)
+        if self.yield_queue.any():
+            return self.since <= self.now - np.where(self.yield_queue > 0, patience_ms(self.policy), wait_ms)
         return self.since <= self.now - wait_ms
 
     @cached_property

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from gangline_core.ids import JobId, NodeId
 from gangline_core.job import Job
 from gangline_core.making_room.service_order import orders_by_service
-from gangline_core.making_room.yielding import may_pass_others
+from gangline_core.making_room.yielding import passes_above
 from gangline_core.placement.gang import Gang
 from gangline_core.placement.why_not import ROOM_CODES, why_not
 from gangline_core.reasons import Reason, ReasonCode
@@ -166,7 +166,7 @@ class Refuser:
         # Where budgets must hold what starts can cost, that is an amount like all others.
         amounts = self._table.ledger.asked(job, self._table.seating.least(job).amounts)
         who = (spec.group, spec.user, spec.level, spec.priority, spec.service_class, spec.preempts, job.yielded_to)
-        return (*who, may_pass_others(self._table, job), *models, *amounts.items())
+        return (*who, passes_above(self._table, job), *models, *amounts.items())
 
     def _shape(self, job: Job) -> int:
         return self._table.state.shapes[job.id]
@@ -174,7 +174,7 @@ class Refuser:
     def _asking(self, job: Job) -> Asking:
         """What decides how a job fares in this round."""
         closed = self._table.seating.closures.nodes(job.spec)
-        return self._shape(job), job.yielded_to, may_pass_others(self._table, job), closed, self._ends_before(job)
+        return self._shape(job), job.yielded_to, passes_above(self._table, job), closed, self._ends_before(job)
 
     def _ends_before(self, job: Job) -> tuple[int, ...]:
         """How many dates a job without a time limit is expected to end before: by others like it, and by its estimate.

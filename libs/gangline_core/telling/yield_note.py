@@ -2,10 +2,11 @@
 
 from gangline_core.cluster import Policy
 from gangline_core.job import LIVE, Job, JobState
-from gangline_core.making_room.yielding import NEVER_MS, yields_from_ms
+from gangline_core.making_room.yielding import NEVER_MS, yields_in, yields_more_ms
 from gangline_core.reasons import utc
 from gangline_core.scoring.ageing import starves_from_ms
-from gangline_core.scoring.had_share import has_had_share, has_yielding
+from gangline_core.scoring.attained import GPU_SECOND
+from gangline_core.scoring.yield_queue import has_yielding, yield_queue
 from gangline_core.state import State
 
 
@@ -20,9 +21,11 @@ def yield_note(state: State, job: Job, now: int) -> str | None:
 
 
 def _waiting(state: State, job: Job, policy: Policy, now: int) -> str | None:
-    if not has_had_share(job.spec, job.attained - job.forgiven, policy):
+    queue = yield_queue(job.spec, job.attained - job.forgiven, policy)
+    if not queue:
         return None
-    told = f"It checkpoints and had {policy.yield_after_gpu_s} GPU-seconds, so those go first that had less"
+    had_s, below_s = (job.attained - job.forgiven) // GPU_SECOND, policy.yield_after_gpu_s << (queue - 1)
+    told = f"It checkpoints and had {had_s} GPU-seconds, so those go first that are taken to need less than {below_s}"
     if policy.starvation_s <= 0:
         return f"{told}."
     starves_ms = starves_from_ms(state, job, policy)
@@ -30,11 +33,12 @@ def _waiting(state: State, job: Job, policy: Policy, now: int) -> str | None:
 
 
 def _running(state: State, job: Job, policy: Policy, now: int) -> str | None:
-    from_ms = yields_from_ms(state, job, policy, now)
-    if from_ms >= NEVER_MS:
+    queue, from_ms = yields_in(state, job, policy, now), yields_more_ms(state, job, policy, now)
+    if not queue and from_ms >= NEVER_MS:
         return None
-    since = f"from {utc(from_ms)} on" if from_ms > now else "now"
+    since = "now" if queue else f"from {utc(from_ms)} on"
+    below_s = policy.yield_after_gpu_s << max(0, queue - 1)
     return (
-        f"It checkpoints, and makes way {since} for jobs that do and had less than {policy.yield_after_gpu_s} "
+        f"It checkpoints, and makes way {since} for jobs that do and are taken to need less than {below_s} "
         "GPU-seconds; it goes on later where it stopped."
     )
