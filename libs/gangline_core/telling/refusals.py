@@ -17,7 +17,7 @@ from gangline_core.reserving.reserve import reserved_reason
 from gangline_core.room.capacity import Room
 from gangline_core.table import Table
 
-Asking = tuple[int, tuple[JobId, ...], bool, tuple[NodeId, ...], tuple[int, ...]]
+Asking = tuple[int, tuple[JobId, ...], int | None, tuple[NodeId, ...], tuple[int, ...]]
 """What is asked, whom the job may not have evicted, whether it may pass others that checkpoint, which nodes are closed
 to it, and how many dates it is expected to end before."""
 BESIDE_LOOSE_DATES = 2
