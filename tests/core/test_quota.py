@@ -6,6 +6,7 @@ from tests.make import World, gpu_amount, group, job, node, role, spec
 
 from gangline_core.facts import DrainSet, GroupSet
 from gangline_core.groups import ROOT, User
+from gangline_core.limits import rungs
 from gangline_core.limits.quota import Ledger, job_amounts, minimum_sizes
 from gangline_core.limits.usage_by_class import recompute
 from gangline_core.reasons import ReasonCode
@@ -246,6 +247,16 @@ def test_of_a_group_and_those_below_it_the_more_is_kept():
     ledger = Ledger(World(node("n1"), groups=groups).state)
     assert ledger.fault(job(9, group="b"), gpu_amount(5)) is not None
     assert ledger.fault(job(9, group="b"), gpu_amount(4)) is None
+
+
+def test_what_all_machines_have_is_added_up_once_however_many_groups_ask(monkeypatch):
+    """Of ten thousand machines that takes longer than all else of a round."""
+    asked = []
+    monkeypatch.setattr(rungs, "node_has", lambda one, _dimension: asked.append(one.id) or 8000)
+    groups = [group("a", guaranteed=gpu_amount(2), lend_limit=gpu_amount(0)), *map(group, "bcd")]
+    ledger = Ledger(World(node("n1"), node("n2"), groups=groups).state)
+    assert all(ledger.fault(job(9, group=path), gpu_amount(1)) is None for path in "bcd")
+    assert asked == ["n1", "n2"]
 
 
 def test_machines_that_take_no_work_are_nothing_that_is_lent():

@@ -15,6 +15,7 @@ from gangline_core.limits.rungs import (
     DEVICE_PREFIX,
     GPU_MEMORY,
     MODEL_PREFIX,
+    Capacities,
     Reserve,
     Rung,
     folded,
@@ -54,6 +55,7 @@ class Ledger:
         self._rungs: dict[tuple[str, str], tuple[Rung, ...]] = {}
         """Per group and user the holders with limits on the way up."""
         self._group_rungs: dict[str, tuple[Rung, ...]] = {}
+        self._capacities = Capacities(state)
         self._guarantees: dict[str, dict[str, int]] = {}
         self._spare: dict[tuple[str, bool], tuple[tuple[str, int], ...]] = {}
         """Per group what it uses beyond its guarantee, or that goes whole, as far as it was asked and is still so."""
@@ -184,7 +186,7 @@ class Ledger:
         """The groups with limits from this one up to the root, nearest first."""
         found = self._group_rungs.get(group)
         if found is None:
-            found = self._group_rungs[group] = group_rungs(self._state, group, self._now)
+            found = self._group_rungs[group] = group_rungs(self._state, group, self._now, self._capacities)
         return found
 
     def room(self, rungs: Iterable[Rung]) -> dict[str, int]:
@@ -252,10 +254,8 @@ class Ledger:
 
     def spare(self, group: str, dimension: str, *, beneficiary: str, whole: bool) -> int:
         """The most of a dimension that a group may lose in all by the same rule; NO_END where no guarantee tells."""
-        margin = next(
-            (spare for own, spare in self._margin(group, beneficiary, whole=whole) if own == dimension), NO_END
-        )
-        return max(0, margin) + self._of_class(group, ServiceClass.OPPORTUNISTIC, dimension)
+        margins = dict(self._margin(group, beneficiary, whole=whole))
+        return max(0, margins.get(dimension, NO_END)) + self._of_class(group, ServiceClass.OPPORTUNISTIC, dimension)
 
     def borrowed(self, group: str, dimension: str) -> int:
         """How much of a dimension a group uses beyond its own guarantee."""

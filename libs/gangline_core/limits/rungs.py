@@ -91,16 +91,35 @@ def _bounded(group: Group, limit: dict[str, int]) -> tuple[dict[str, int], froze
     return limit, frozenset(borrows)
 
 
-def group_rungs(state: State, group: str, now: int) -> tuple[Rung, ...]:
+class Capacities:
+    """What the whole cluster has, dimension by dimension, added up over all machines when it is first asked for."""
+
+    def __init__(self, state: State) -> None:
+        """Of machines as they are now."""
+        self._state = state
+        self._known: dict[str, int] = {}
+
+    def of(self, dimension: str) -> int:
+        """What all machines that take work have, whatever is free of it; of others what is used there."""
+        found = self._known.get(dimension)
+        if found is None:
+            found = self._known[dimension] = sum(
+                node_has(node, dimension) if node.takes_work else _used_on(self._state, node.id, dimension)
+                for node in self._state.kept.nodes.values()
+            )
+        return found
+
+
+def group_rungs(state: State, group: str, now: int, capacities: Capacities) -> tuple[Rung, ...]:
     """The groups with limits from this one up to the root, nearest first."""
     above = [state.kept.groups[path] for path in ancestors(group) if path in state.kept.groups]
     if state.door.lenders or any(known.seasons for known in above):
-        return tuple(_group_rungs(state, group, now))
+        return tuple(_group_rungs(state, group, now, capacities))
     # Nothing but the groups' own numbers counts.
-    return state.door.remember(("rungs", group), lambda: tuple(_group_rungs(state, group, now)))
+    return state.door.remember(("rungs", group), lambda: tuple(_group_rungs(state, group, now, capacities)))
 
 
-def _group_rungs(state: State, group: str, now: int) -> Iterator[Rung]:
+def _group_rungs(state: State, group: str, now: int, capacities: Capacities) -> Iterator[Rung]:
     path = ancestors(group)
     lenders = [state.kept.groups[lender] for lender in sorted(state.door.lenders)] if state.door.lenders else []
     for holder in path:
@@ -110,7 +129,7 @@ def _group_rungs(state: State, group: str, now: int) -> Iterator[Rung]:
         limit, borrows = group_limit(known, now)
         if known.budget_gpu_hours and known.budget_mode == BudgetMode.SAFE:
             limit[BUDGET] = known.budget_gpu_hours * GPU_HOUR
-        reserves = tuple(_reserves(state, known, path, lenders, limit)) if lenders else ()
+        reserves = tuple(_reserves(capacities, known, path, lenders, limit)) if lenders else ()
         if limit or reserves:
             yield Rung(holder=holder, group=holder, user="", limit=limit, borrows=borrows, reserves=reserves)
 
@@ -141,7 +160,7 @@ def _largest(own: Mapping[str, int], others: Iterable[Mapping[str, int]]) -> dic
 
 
 def _reserves(
-    state: State, above: Group, path: tuple[str, ...], lenders: Iterable[Group], limit: Mapping[str, int]
+    capacities: Capacities, above: Group, path: tuple[str, ...], lenders: Iterable[Group], limit: Mapping[str, int]
 ) -> Iterator[Reserve]:
     """What groups below this one, other than those on the way, keep to themselves of what there is for all of them."""
     unlent: dict[str, list[tuple[str, int]]] = {}
@@ -156,7 +175,7 @@ def _reserves(
     for dimension, kept_by in sorted((dimension, _outermost(own)) for dimension, own in unlent.items()):
         has = [limit[dimension]] if dimension in limit else []
         if above.path == ROOT:
-            has.append(cluster_capacity(state, dimension))
+            has.append(capacities.of(dimension))
         if has:
             yield Reserve(dimension=dimension, capacity=min(has), unlent=tuple(sorted(kept_by)))
 
@@ -172,14 +191,6 @@ def _outermost(kept_by: list[tuple[str, int]]) -> list[tuple[str, int]]:
         else:
             del kept[owner]
     return sorted(kept.items())
-
-
-def cluster_capacity(state: State, dimension: str) -> int:
-    """What all machines that take work have of a dimension, whatever is free of it; of others what is used there."""
-    return sum(
-        node_has(node, dimension) if node.takes_work else _used_on(state, node.id, dimension)
-        for node in state.kept.nodes.values()
-    )
 
 
 def _used_on(state: State, node: NodeId, dimension: str) -> int:

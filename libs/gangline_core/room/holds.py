@@ -9,7 +9,7 @@ from gangline_core.ids import JobId, NodeId, TaskId
 from gangline_core.job import Job, JobState, Outcome, Task
 from gangline_core.limits.amounts import add_all
 from gangline_core.limits.quota import JOBS, Ledger
-from gangline_core.limits.rungs import group_rungs, user_rung
+from gangline_core.limits.rungs import Capacities, group_rungs, user_rung
 from gangline_core.pauses.pausing import is_gone, leaving_part
 from gangline_core.reasons import sentence
 from gangline_core.reserving.closures import window_fault
@@ -112,7 +112,7 @@ def is_limited(state: State, job: Job) -> bool:
     """True when any limit counts the job."""
     spec, now = job.spec, state.kept.at
     return (
-        bool(group_rungs(state, spec.group, now))
+        bool(group_rungs(state, spec.group, now, Capacities(state)))
         or user_rung(state, group=spec.group, user=spec.user, now=now) is not None
     )
 
