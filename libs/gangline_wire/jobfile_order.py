@@ -144,7 +144,8 @@ def _other(value: object) -> Dependency | Named:
 
 def _job_id(value: object) -> int:
     if type(value) is not int or not 1 <= value <= JOB_ID_MOST:
-        raise WrongValueError(f"must be a job's number, not {kind_name(value)}")
+        found = value if type(value) is int else kind_name(value)
+        raise WrongValueError(f"must be a job's number, from 1 on, not {str(found)[:24]}")
     return value
 
 

@@ -64,7 +64,9 @@ def read_mebibytes(value: object) -> int:
     if type(value) is not str:
         if value == 0 and type(value) is int:
             return 0
-        if type(value) in (int, float):
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            if not 0 < value < 10**DIGITS_MAX:  # no unit would make it right
+                raise WrongValueError(f'{str(value)[:24]} is no amount of memory; write "16Gi" or "512Mi"')
             raise WrongValueError(f'needs a unit: write "{str(value)[:24]}Mi" or "{str(value)[:24]}Gi"')
         raise WrongValueError(f'must be text such as "16Gi", not {kind_name(value)}')
     return _mebibytes_of_text(value)

@@ -39,6 +39,10 @@ def test_a_short_file_means_one_task_with_defaults() -> None:
     assert spec.service_class == ServiceClass.BURSTABLE
 
 
+def test_a_number_that_no_job_has_is_said_to_be_that_one() -> None:
+    assert wrong(job(after=[-1, 0, 1.5]))["after[0]"] == "must be a job's number, from 1 on, not -1"
+
+
 def test_every_field_is_read() -> None:
     spec = parse_job(
         yaml.safe_load(

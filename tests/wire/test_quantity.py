@@ -53,6 +53,9 @@ def test_what_is_too_fine_is_not_called_no_number(written: object) -> None:
 def test_a_bare_number_of_memory_says_how_to_write_it() -> None:
     with pytest.raises(WrongValueError, match='"16Gi"'):
         read_mebibytes(16)
+    for wrong in (-1, 1e30, float("nan"), 10**400):
+        with pytest.raises(WrongValueError, match="no amount of memory"):
+            read_mebibytes(wrong)
 
 
 @pytest.mark.parametrize(
