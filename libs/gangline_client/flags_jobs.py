@@ -157,8 +157,25 @@ def submit(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--wait", action="store_true", help="wait for the end; return the first exit code that is not 0"
     )
+    parser.add_argument(
+        "--after",
+        action="append",
+        default=[],
+        metavar="JOB",
+        help="start only after this job, too, as in `gangline run`",
+    )
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="FIELD=VALUE",
+        help="a field of the job file, over what the file says, such as time_limit=2h; may be repeated",
+    )
     parser.add_argument("--group", default="", metavar="PATH", help="group of jobs that name none")
     parser.add_argument("--pool", default="", help="pool of jobs that name none")
+    parser.add_argument(
+        "--args", nargs=argparse.REMAINDER, default=[], metavar="ARG", help="what follows are arguments of the script"
+    )
     parser.add_argument("--key", default="", help="idempotency key: the same key never submits twice")
 
 

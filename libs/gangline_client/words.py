@@ -44,12 +44,14 @@ NOT_STARTED = 127
 
 def command_line(command: Sequence[str]) -> str:
     """A command as one types it; of a script its interpreter, its length and the first line that does something."""
-    *words, last = command or ("",)
-    if "\n" not in last:
+    place = next((place for place, word in enumerate(command) if "\n" in word), None)
+    if place is None:
         return shlex.join(command)
-    lines = last.strip().splitlines()
+    lines = command[place].strip().splitlines()
     does = (line.strip() for line in lines if line.strip() and not line.startswith(("#", SLURM_EXPORT)))
-    return f"{shlex.join(words)} a script of {counted(len(lines), 'line')}: {next(does, '')[:SCRIPT_CHARS]} ..."
+    told = f"{shlex.join(command[:place])} a script of {counted(len(lines), 'line')}"
+    given = f" with {shlex.join(command[place + 2 :])}" if len(command) > place + 2 else ""
+    return f"{told}{given}: {next(does, '')[:SCRIPT_CHARS]} ..."
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

@@ -1,6 +1,8 @@
 """The other verbs: what they ask, what they print, what the shell gets back."""
 
+import asyncio
 import json
+import subprocess
 from pathlib import Path
 
 import msgspec
@@ -10,6 +12,7 @@ from tests.client.command_line import gangline
 from tests.client.fake_platform import FakePlatform, Reply, problem
 from tests.make import spec
 
+from gangline_client.words import command_line
 from gangline_core.cluster import Policy
 from gangline_core.groups import Group, User
 from gangline_wire import views as v
@@ -51,6 +54,30 @@ async def test_a_batch_script_is_submitted_as_the_job_its_header_says(platform: 
     assert isinstance(asked.body, dict)
     (job,) = asked.body["jobs"]
     assert (job["tasks"], job["gpus"], job["command"][:2]) == (2, 1, ["/bin/sh", "-c"])
+
+
+async def test_what_sbatch_is_told_on_its_command_line_is_told_to_submit(
+    platform: FakePlatform, tmp_path: Path
+) -> None:
+    script = tmp_path / "train.sh"
+    script.write_text("#!/bin/bash\n#SBATCH -t 5 --dependency=afterany:3\necho $0 $2\n")
+    platform.answer("POST", "/v1/jobs:batch", batch(1))
+    flags = ("--after", "7", "--after", "afternotok:8_1", "--set", "time_limit=2h", "--set", "labels={a: b}")
+    result = await gangline(platform.url, "submit", str(script), *flags, "--args", "x", "--after")
+    assert result.code == 0
+    assert isinstance(platform.asked[-1].body, dict)
+    (job,) = platform.asked[-1].body["jobs"]
+    assert (job["time_limit"], job["labels"]) == ("2h", {"a": "b"})
+    assert job["after"] == ["afterany:3", 7, "afternotok:8_1"]
+    ran = await asyncio.to_thread(subprocess.run, job["command"], capture_output=True, check=True, text=True)
+    assert ran.stdout == "train.sh --after\n"
+    assert command_line(job["command"]) == "/bin/bash -c a script of 3 lines with x --after: echo $0 $2 ..."
+
+    file = tmp_path / "job.yaml"
+    file.write_text('command: ["true"]\n')
+    assert "only batch scripts take arguments" in (await gangline(platform.url, "submit", str(file), "--args", "x")).err
+    assert "is no value of YAML" in (await gangline(platform.url, "submit", str(file), "--set", "after=[")).err
+    assert "--args" in (await gangline(platform.url, "submit", str(script), "a", "b")).err
 
 
 async def test_every_wrong_line_of_a_batch_script_is_told_on_a_line_of_its_own(

@@ -11,7 +11,7 @@ from typing import Any, TextIO
 
 import msgspec
 
-from gangline_client.batch_script import is_script, read_script
+from gangline_client.batch_script import SHELLS, is_script, read_script
 from gangline_client.batch_terms import PASSED_ON
 from gangline_client.errors import InputError, UsageError
 from gangline_client.moments import moment_ms
@@ -35,6 +35,7 @@ class Source:
     """Such as "train.yaml" or "train.yaml, document 2"."""
     notes: tuple[str, ...] = ()
     """What its author should know."""
+    is_script: bool = False
 
 
 def read_files(
@@ -53,10 +54,12 @@ def read_files(
     sources: list[Source] = []
     for name in names:
         shown = "standard input" if name == STANDARD_INPUT else name
+        if sources and sources[-1].is_script and name != STANDARD_INPUT and not Path(name).exists():
+            raise InputError(f"{name} cannot be read", next_step="Arguments of a script stand last: `--args ...`.")
         text = standard_input.read() if name == STANDARD_INPUT else _read(Path(name))
         if is_script(text):
             script = read_script(text, shown, environ=environ or {}, folder=folder, now_ms=now_ms)
-            found = [Source(script.document, shown, script.notes)]
+            found = [Source(script.document, shown, script.notes, is_script=True)]
         else:
             found = _load(text, shown, is_json=name.endswith(".json"))
         if not found:
@@ -111,6 +114,42 @@ def run_document(args: Namespace, *, environ: Mapping[str, str], folder: str, no
     }
     numbers = {"priority": args.priority, "retries": args.retries}
     return _given(document) | {name: value for name, value in numbers.items() if value is not None}
+
+
+def with_flags(source: Source, args: Namespace) -> Document:
+    """The source's document with what the flags of `gangline submit` say over it.
+
+    Raises:
+        UsageError: a field's value is no YAML, or a job file is given arguments, which only scripts take.
+    """
+    document = source.document | _set(args.set)
+    if args.after:
+        known = document.get("after", [])
+        own = [int(job) if job.isdecimal() else job for job in args.after]
+        document["after"] = [*(known if isinstance(known, list) else [known]), *own]
+    if args.hold:
+        document["hold"] = True
+    if args.args:
+        if not source.is_script:
+            raise UsageError(
+                f"{source.place}: only batch scripts take arguments", next_step="A job file has them in its `command`."
+            )
+        name = [Path(source.place).name] if Path(document["command"][0]).name in SHELLS else []
+        document["command"] = [*document["command"], *name, *args.args]
+    return document
+
+
+def _set(texts: list[str]) -> Document:
+    """FIELD=VALUE texts as fields of a job file."""
+    import yaml
+
+    found: Document = {}
+    for field, text in pairs(texts, flag="--set").items():
+        try:
+            found[field] = yaml.safe_load(text)
+        except (yaml.YAMLError, ValueError, RecursionError) as error:
+            raise UsageError(f"--set {field}: {text[:80]!r} is no value of YAML") from error
+    return found
 
 
 def with_defaults(document: Document, *, group: str, pool: str) -> Document:

@@ -31,9 +31,8 @@ async def submit(session: Session, args: Namespace) -> int:
             next_step="Split the file; each call is all or nothing.",
         )
     group, pool = args.group or session.settings.group, args.pool or session.settings.pool
-    jobs = [documents.with_defaults(source.document, group=group, pool=pool) for source in sources]
-    if args.hold:
-        jobs = [{**job, "hold": True} for job in jobs]
+    told = [documents.with_flags(source, args) for source in sources]
+    jobs = [documents.with_defaults(document, group=group, pool=pool) for document in told]
     try:
         batch = await session.client.submit_many(jobs, key=args.key, dry_run=args.dry_run)
     except ProblemError as error:
