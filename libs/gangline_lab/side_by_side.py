@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from multiprocessing import get_context
+from multiprocessing import get_context, resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from typing import TypeVar, cast
@@ -108,6 +108,7 @@ def _started(work: Work[Shared, Task, Result], shared: Shared) -> tuple[SpawnPro
     """A process that waits for tasks; who interrupts the command interrupts us, and we end it."""
     context = get_context("spawn")
     ours, theirs = context.Pipe()
+    resource_tracker.ensure_running()  # its first start lets signals through again, in the midst of ours
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         process = context.Process(target=_serve, args=(theirs, work, shared), daemon=True)

@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -25,6 +27,23 @@ def times(factor: int, number: int, progress: Progress | None) -> int:
         progress(1, 2)
         progress(2, 2)
     return factor * number
+
+
+def hears(shared: None, number: int, progress: Progress | None) -> bool:
+    """Whether an interruption would reach this process."""
+    return signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+
+def tell_who_hears() -> None:
+    with side_by_side(hears, None, workers=2) as together:
+        sys.stdout.write(f"{together([0, 1, 2], None)} {hears(None, 0, None)}\n")
+
+
+def test_who_interrupts_the_command_interrupts_that_and_none_of_its_processes() -> None:
+    """Each would say with a page of its own that it was interrupted."""
+    script = f"from {tell_who_hears.__module__} import tell_who_hears as it; it()"
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert ran.stdout == "[False, False, False] True\n"
 
 
 def test_what_if_and_tune_say_the_same_however_many_runs_are_done_at_once(tmp_path: Path) -> None:
