@@ -167,7 +167,8 @@ def place_all(layout: Layout, opened: RoundOpened, overtakes: Overtakes, back: S
     round is then decided anew.
     """
     table, preemptor, heads, loose = layout
-    candidates, limited, edges = back.in_order(opened.candidates), frozenset(opened.limited), frozenset(opened.edges)
+    candidates = back.in_order(table, opened.candidates)
+    limited, edges = frozenset(opened.limited), frozenset(opened.edges)
     refuser = Refuser(table)
     reserver, dates = Reserver(table), LimitDates(table)
     batch = Batch(table, candidates)

@@ -1,6 +1,7 @@
 """Nobody goes on or starts before those for whom it would be sent away at once: it stands back, and waits."""
 
 import pytest
+from msgspec.structs import replace
 from tests.core.test_capacity import picture
 from tests.core.test_pausing import gpu_spec, stand_still
 from tests.make import World, gpu_amount, group, node, spec
@@ -279,3 +280,53 @@ def test_equal_jobs_are_each_looked_at_beside_those_who_started_before_them() ->
     assert decided is not None
     assert [one.job for one in decided.placements] == [first, second]
     assert world.job(large).state == world.job(small).state == JobState.WAITING
+
+
+def one_hangs(dates: int = 1, **lab) -> tuple[World, JobId, JobId, JobId]:
+    """Two loose jobs go for a firm one; one of them hangs until the claim is given up."""
+    world = World(node("n1"), groups=[group("lab", **lab)])
+    world.set_policy(ordering="fifo", starvation_s=0, backfill_depth=dates)
+    loose = spec(gpus=4, group="lab", service_class=ServiceClass.OPPORTUNISTIC, grace_s=1)
+    hangs, gone = (world.submit_running(loose, "n1") for _ in range(2))
+    firm = world.submit(gpus=8, group="lab", service_class=ServiceClass.GUARANTEED)
+    world.round()
+    assert firm in world.state.kept.claims
+    world.exit(*world.job(gone).tasks, code=143, cause=f.ExitCause.STOPPED).empty(*world.job(gone).tasks)
+    for _ in range(4):
+        world.wait(10).round()
+    assert firm not in world.state.kept.claims
+    return world, hangs, gone, firm
+
+
+@pytest.mark.parametrize("lab", [{}, {"limit": gpu_amount(8)}])
+def test_who_went_for_a_job_that_still_waits_does_not_begin_again_before_it(lab: dict[str, object]) -> None:
+    """Seed 1600486: it did, and went for it again as soon as the other was gone, and hung; in turn, without end."""
+    world, hangs, gone, firm = one_hangs(**lab)
+    assert world.job(gone).state == JobState.WAITING, "it would go at once when the other is gone"
+    world.stop_all()
+    world.settle()
+    assert [world.job(job).state for job in (firm, hangs, gone)] == [
+        JobState.RUNNING,
+        JobState.WAITING,
+        JobState.WAITING,
+    ]
+
+
+def test_who_went_for_a_job_that_ran_since_is_as_others_are() -> None:
+    world, hangs, gone, firm = one_hangs()
+    world.stop_all()
+    world.settle()
+    world.exit(*world.job(firm).tasks, code=1).empty(*world.job(firm).tasks)
+    world.settle()
+    assert world.job(hangs).state == world.job(gone).state == JobState.RUNNING
+
+
+def test_who_goes_to_start_elsewhere_keeps_its_place_in_the_order() -> None:
+    """It goes for itself, and would have stood behind everybody."""
+    world = World(node("n1", gpus=4))
+    mover, other = (world.submit(gpus=4) for _ in range(2))
+    moved = replace(world.job(mover), yielded_to=(mover,))
+    table = Table(world.state, "default", world.at)
+    world.state.kept.jobs[mover] = moved
+    candidates = [f.Candidate(job=job, score=0.0) for job in (mover, other)]
+    assert [one.job for one in StandingBack().in_order(table, candidates)] == [mover, other]
