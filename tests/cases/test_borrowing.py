@@ -237,6 +237,19 @@ def test_who_is_owed_room_takes_it_from_borrowers_and_not_from_what_a_neighbour_
     drive.finish_all()
 
 
+@pytest.mark.parametrize("terms", [{"preemptible": False}, {"protected_s": 60}], ids=["never goes", "protected"])
+def test_what_an_owner_keeps_is_his_though_another_who_is_owed_as_much_has_a_date(terms):
+    # The date bound everybody below the root, the owner included: what he kept idled, and he waited for it.
+    keeper = owed("a", 4, lend_limit=gpu_amount(0), limit=gpu_amount(8))
+    drive = Drive(node(), groups=[keeper, owed("b", 4), group("c")])
+    drive.ask(0, gpus=4, group="c", preemptible=False)
+    behind = drive.ask(1, gpus=1, group="b")
+    owner, beyond = drive.ask(2, tasks=2, gpus=2, group="a", **terms), drive.ask(3, gpus=1, group="a")
+    drive.until(4)
+    assert drive.is_running(owner, beyond, behind) == [True, False, False]
+    drive.finish_all()
+
+
 @pytest.mark.parametrize("limit", [{}, gpu_amount(100)], ids=["no limit", "a limit beyond all machines"])
 def test_while_a_machine_is_emptied_what_is_kept_is_kept_on_the_others(limit):
     drive = Drive(

@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from gangline_core.facts import Reservation
 from gangline_core.facts.queue import LimitDate
-from gangline_core.groups import holders
+from gangline_core.groups import ancestors, holders
 from gangline_core.ids import JobId
 from gangline_core.job import Job, JobState
 from gangline_core.limits.budgets import BUDGET
@@ -48,6 +48,8 @@ class Kept(Struct):
     start_ms: int
     spare: dict[str, dict[str, int]]
     """By holder and dimension: what others may still have beyond the date."""
+    unlent: dict[tuple[str, str], tuple[tuple[str, int], ...]]
+    """By the same: the groups that keep something of it to themselves, and how much."""
     names: dict[str, str]
     """What each holder is called."""
     is_owed: bool = False
@@ -131,10 +133,9 @@ class LimitDates:
         wanted = lowered(amounts)
         for holder in holders(job.spec.group, job.spec.user):
             for kept in self._by_holder.get(holder, ()):
-                spare = kept.spare[holder]
-                if any(wanted.get(dimension, 0) > left for dimension, left in spare.items()) and not self._may_pass(
-                    job, kept
-                ):
+                over = [name for name, left in kept.spare[holder].items() if wanted.get(name, 0) > left]
+                own = (self._is_its_own(job, kept.unlent.get((holder, name), ()), name, wanted[name]) for name in over)
+                if over and not all(own) and not self._may_pass(job, kept):
                     return self._reason(holder, kept)
         return None
 
@@ -152,6 +153,12 @@ class LimitDates:
         if table.is_owed(job) and passes_as_owed(table, job, other, other_is_owed=kept.is_owed):
             return True
         return table.policy.preemption and may_push_away(table, other, job)
+
+    def _is_its_own(self, job: Job, unlent: tuple[tuple[str, int], ...], dimension: str, more: int) -> bool:
+        """True when a group above the job keeps so much more to itself: nobody who is dated counts on that."""
+        path = ancestors(job.spec.group) if unlent else ()
+        used = self._table.ledger.used
+        return any(owner in path and used(owner, dimension) + more <= most for owner, most in unlent)
 
     def _comes_after(self, job: Job, other: Job) -> bool:
         """True when a job is younger than one of another pool, and not of higher priority unless that one starves."""
@@ -212,14 +219,19 @@ class LimitDates:
                 if kept.job.id != job.id and end_ms > kept.start_ms:
                     spare = kept.spare[holder]
                     for dimension in spare:
-                        spare[dimension] -= sign * taken.get(dimension, 0)
+                        # What was taken is counted already, and no longer what was given up.
+                        more = 0 if sign > 0 else taken.get(dimension, 0)
+                        if not self._is_its_own(job, kept.unlent.get((holder, dimension), ()), dimension, more):
+                            spare[dimension] -= sign * taken.get(dimension, 0)
 
     # --- dates ------------------------------------------------------------------------------------------
 
     def _keep(self, job: Job, plan: Plan | None, start_ms: int, *, bound: bool = True) -> None:
         if plan is None:
             return
-        kept = Kept(job=job, start_ms=start_ms, spare={}, names={}, is_owed=self._table.is_owed(job), bound=bound)
+        kept = Kept(
+            job=job, start_ms=start_ms, spare={}, unlent={}, names={}, is_owed=self._table.is_owed(job), bound=bound
+        )
         gone = self._counted_on(plan)
         for one, place in zip(plan.bounds, plan.places, strict=True):
             holder = one.rung.holder
@@ -229,6 +241,8 @@ class LimitDates:
                 left = 0
             spare = kept.spare.setdefault(holder, {})
             spare[one.dimension] = min(left, spare.get(one.dimension, left))
+            if one.reserve is not None:
+                kept.unlent[holder, one.dimension] = one.reserve.unlent
             kept.names[holder] = f"user {one.rung.user}" if one.rung.user else f"group {one.rung.group or '(all)'}"
         for holder in kept.spare:
             self._by_holder.setdefault(holder, []).append(kept)
