@@ -7,6 +7,7 @@ more, so that a broken program that is tried again and again does not close a cl
 """
 
 from collections import defaultdict
+from collections.abc import Iterator
 
 from msgspec import Struct
 
@@ -27,6 +28,8 @@ class Failure(Struct, frozen=True):
     user: str
     at: int
     """In ms of the log."""
+    was_choice: bool = True
+    """Other nodes were there to try it on; a machine that came later says nothing of what failed before."""
 
 
 class Record(Struct):
@@ -76,7 +79,8 @@ class Starts:
         if fact.cause == ExitCause.START_FAILED or (ended_badly and lived_s < self.config.at_once_s):
             owner = state.kept.jobs.get(job)
             user = owner.spec.user if owner is not None else ""
-            self.nodes.setdefault(node, Record(failed={})).failed[job] = Failure(user=user, at=at)
+            failure = Failure(user=user, at=at, was_choice=next(_to_try(state, job, {node}), None) is not None)
+            self.nodes.setdefault(node, Record(failed={})).failed[job] = failure
         elif fact.cause in (ExitCause.EXITED, ExitCause.STOPPED) and lived_s >= self.config.at_once_s:
             self._ran(node, job, since_ms)
 
@@ -140,27 +144,33 @@ class Starts:
         """
         if len(record.failed) < self.config.black_hole_jobs:
             return False
-        own = {job: failure.user for job, failure in record.failed.items() if self._counts(state, job, failed_on[job])}
+        own = {
+            job: failure.user
+            for job, failure in record.failed.items()
+            if self._counts(state, job, failed_on[job], was_choice=failure.was_choice)
+        }
         is_one_users = len(set(own.values())) < 2
         if is_one_users and len({user.name for user in state.kept.users.values()}) > 1:
             return False
         return len(own) >= self.config.black_hole_jobs
 
-    def _counts(self, state: State, job: JobId, nodes: set[NodeId]) -> bool:
+    def _counts(self, state: State, job: JobId, nodes: set[NodeId], *, was_choice: bool) -> bool:
         """True when the failures of a job may be the fault of these nodes."""
         if job in self.proven:
             return True
         if job in self.broken or len(nodes) > DOUBTED_NODES_MAX:
             return False
-        known = state.kept.jobs.get(job)
-        pool = known.spec.pool if known is not None else ""
         # What fails wherever it can be tried is no node's fault.
-        untried = (
-            name
-            for name, node in state.kept.nodes.items()
-            if name not in nodes and node.pool == pool and (node.takes_work or node.quarantine)
-        )
-        return next(untried, None) is not None
+        return was_choice and next(_to_try(state, job, nodes), None) is not None
+
+
+def _to_try(state: State, job: JobId, tried: set[NodeId]) -> Iterator[NodeId]:
+    """The other nodes of the job's pool that take work, or would if nothing had failed there."""
+    known = state.kept.jobs.get(job)
+    pool = known.spec.pool if known is not None else ""
+    for name, node in state.kept.nodes.items():
+        if name not in tried and node.pool == pool and (node.takes_work or node.quarantine):
+            yield name
 
 
 def _lives(state: State, job: JobId) -> bool:

@@ -220,3 +220,28 @@ def test_processes_that_a_machine_loses_as_it_begins_anew_do_not_close_it() -> N
     for _ in range(3):
         kill(scene, scene.job(), "n1", witnessed=False)
     assert scene.judge() == set()
+
+
+def test_a_machine_that_joins_does_not_make_a_black_hole_of_the_only_one_before_it() -> None:
+    """Whoever tries broken scripts on a machine and then joins a second one keeps the first."""
+    scene = Scene(1)
+    for _ in range(5):
+        scene.fail(scene.job(), "n1")
+    assert scene.judge() == set()
+    scene.world.tell("agent.sim", f.NodeSeen(node=node("n2")))
+    assert scene.judge() == set()
+    jobs = [scene.job() for _ in range(3)]
+    for job in jobs:
+        scene.fail(job, "n1")
+    assert scene.judge() == {"n1"}, "what fails from then on could go elsewhere"
+
+
+def test_what_runs_well_on_the_machine_that_joined_shows_that_the_first_is_a_black_hole() -> None:
+    scene = Scene(1)
+    jobs = [scene.job() for _ in range(3)]
+    for job in jobs:
+        scene.fail(job, "n1")
+    scene.world.tell("agent.sim", f.NodeSeen(node=node("n2")))
+    for job in jobs:
+        scene.run(job, "n2")
+    assert scene.judge() == {"n1"}
