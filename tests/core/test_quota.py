@@ -249,6 +249,19 @@ def test_of_a_group_and_those_below_it_the_more_is_kept():
     assert ledger.fault(job(9, group="b"), gpu_amount(4)) is None
 
 
+def test_what_a_group_below_keeps_is_kept_though_the_group_above_it_uses_as_much():
+    groups = [
+        group("a", guaranteed=gpu_amount(4), lend_limit=gpu_amount(2)),
+        group("a/x", guaranteed=gpu_amount(2), lend_limit=gpu_amount(1)),
+        group("b"),
+    ]
+    world = World(node("n1"), groups=groups)
+    world.submit_running(spec(gpus=2, group="a"), "n1")
+    ledger = Ledger(world.state)
+    assert ledger.fault(job(9, group="b"), gpu_amount(6)) is not None
+    assert ledger.fault(job(9, group="b"), gpu_amount(5)) is None
+
+
 def test_what_all_machines_have_is_added_up_once_however_many_groups_ask(monkeypatch):
     """Of ten thousand machines that takes longer than all else of a round."""
     asked = []

@@ -24,7 +24,7 @@ from gangline_core.job import Job, JobState
 from gangline_core.limits.budgets import BUDGET
 from gangline_core.limits.ends import Bound, LimitEnds, left_now
 from gangline_core.limits.quota import JOBS
-from gangline_core.limits.rungs import GPU_MEMORY, MODEL_PREFIX, lowered
+from gangline_core.limits.rungs import GPU_MEMORY, MODEL_PREFIX, kept_idle, lowered
 from gangline_core.making_room.losses import effective_priority
 from gangline_core.reasons import Reason, ReasonCode
 from gangline_core.reserving.passing import may_push_away, passes_as_owed
@@ -41,6 +41,10 @@ DATES_MAX = 256
 """Dates on limits that one round gives."""
 
 
+Unlent = tuple[tuple[str, int], ...]
+"""Groups that keep something to themselves, and how much (see `Reserve`)."""
+
+
 class Kept(Struct):
     """What is kept for one job below its limits."""
 
@@ -48,8 +52,8 @@ class Kept(Struct):
     start_ms: int
     spare: dict[str, dict[str, int]]
     """By holder and dimension: what others may still have beyond the date."""
-    unlent: dict[tuple[str, str], tuple[tuple[str, int], ...]]
-    """By the same: the groups that keep something of it to themselves, and how much."""
+    unlent: dict[tuple[str, str], Unlent]
+    """By the same: who keeps something of it to himself."""
     names: dict[str, str]
     """What each holder is called."""
     is_owed: bool = False
@@ -154,11 +158,16 @@ class LimitDates:
             return True
         return table.policy.preemption and may_push_away(table, other, job)
 
-    def _is_its_own(self, job: Job, unlent: tuple[tuple[str, int], ...], dimension: str, more: int) -> bool:
-        """True when a group above the job keeps so much more to itself: nobody who is dated counts on that."""
-        path = ancestors(job.spec.group) if unlent else ()
-        used = self._table.ledger.used
-        return any(owner in path and used(owner, dimension) + more <= most for owner, most in unlent)
+    def _is_its_own(self, job: Job, unlent: Unlent, dimension: str, amount: int, *, is_taken: bool = False) -> bool:
+        """True when groups above the job keep so much less idle for it: nobody who is dated counts on that."""
+        if not unlent:
+            return False
+        path, ledger = ancestors(job.spec.group), self._table.ledger
+        used = {owner: ledger.used(owner, dimension) for owner, _ in unlent}
+        own = {owner: amount if owner in path else 0 for owner in used}
+        before = {owner: used[owner] - own[owner] for owner in used} if is_taken else used
+        after = {owner: before[owner] + own[owner] for owner in used}
+        return kept_idle(unlent, before) - kept_idle(unlent, after) >= amount
 
     def _comes_after(self, job: Job, other: Job) -> bool:
         """True when a job is younger than one of another pool, and not of higher priority unless that one starves."""
@@ -219,10 +228,9 @@ class LimitDates:
                 if kept.job.id != job.id and end_ms > kept.start_ms:
                     spare = kept.spare[holder]
                     for dimension in spare:
-                        # What was taken is counted already, and no longer what was given up.
-                        more = 0 if sign > 0 else taken.get(dimension, 0)
-                        if not self._is_its_own(job, kept.unlent.get((holder, dimension), ()), dimension, more):
-                            spare[dimension] -= sign * taken.get(dimension, 0)
+                        amount, unlent = taken.get(dimension, 0), kept.unlent.get((holder, dimension), ())
+                        if amount and not self._is_its_own(job, unlent, dimension, amount, is_taken=sign > 0):
+                            spare[dimension] -= sign * amount
 
     # --- dates ------------------------------------------------------------------------------------------
 

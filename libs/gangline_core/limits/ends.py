@@ -17,7 +17,7 @@ from gangline_core.ids import JobId
 from gangline_core.job import Job
 from gangline_core.limits.amounts import amount_of
 from gangline_core.limits.quota import JOBS, NO_END, Ledger
-from gangline_core.limits.rungs import Reserve, Rung, lowered
+from gangline_core.limits.rungs import Reserve, Rung, kept_idle, lowered
 from gangline_core.making_room.live_index import Lasting
 from gangline_core.reserving.releases import UNKNOWN_MS, expected_end_ms
 from gangline_core.scoring.columns import Ints
@@ -195,5 +195,5 @@ class LimitEnds:
 
 
 def _left(reserve: Reserve, used: int, owned: Mapping[str, int]) -> int:
-    kept = sum(max(0, amount - owned[owner]) for owner, amount in reserve.unlent)
+    kept = kept_idle(reserve.unlent, owned)
     return reserve.capacity - kept - used if kept else NO_END

@@ -20,6 +20,7 @@ from gangline_core.limits.rungs import (
     Rung,
     folded,
     group_rungs,
+    kept_idle,
     lowered,
     user_rung,
 )
@@ -106,7 +107,7 @@ class Ledger:
         """Taking so much would use what others keep to themselves."""
         used, left = self._beside_owners(rung, reserve)
         if used + needed > left:
-            owners = tuple(holder for holder, _ in reserve.unlent)
+            owners = tuple(sorted(holder for holder, _ in reserve.unlent))
             kept = Rung(rung.holder, rung.group, user="", limit={reserve.dimension: left}, owners=owners)
             yield kept, reserve.dimension, used, needed
 
@@ -123,7 +124,7 @@ class Ledger:
                 holder: self.used(holder, dimension) - unlike.get(holder, {}).get(dimension, 0)
                 for holder in (rung.holder, *(holder for holder, _ in reserve.unlent))
             }
-            kept = sum(max(0, amount - used[holder]) for holder, amount in reserve.unlent)
+            kept = kept_idle(reserve.unlent, used)
             views.append((used[rung.holder], reserve.capacity - kept if kept else NO_END))
         return min(views, key=lambda view: view[1] - view[0])
 
@@ -326,8 +327,7 @@ class Ledger:
             if self._bound is None:
                 self._bound = bound_cost(self._state, self._now)
             return self._bound.get(holder, 0)
-        usage = self._state.usage.get(holder)
-        return amount_of(usage, dimension) if usage else 0
+        return amount_of(self._state.usage.get(holder, {}), dimension)
 
     def _of_class(self, holder: str, service_class: ServiceClass, dimension: str) -> int:
         if self._by_class is None:

@@ -31,7 +31,7 @@ class Reserve(Struct, frozen=True):
     dimension: str
     capacity: int
     unlent: tuple[tuple[str, int], ...]
-    """(group, how much of its guarantee it does not lend)."""
+    """(group, how much of its guarantee it does not lend), those further down first (see `kept_idle`)."""
 
 
 class Rung(Struct, frozen=True):
@@ -172,25 +172,25 @@ def _reserves(
             kept = promised.get(dimension, 0) - most
             if kept > 0:
                 unlent.setdefault(dimension, []).append((lender.path, kept))
-    for dimension, kept_by in sorted((dimension, _outermost(own)) for dimension, own in unlent.items()):
+    for dimension, kept_by in sorted(unlent.items()):
         has = [limit[dimension]] if dimension in limit else []
         if above.path == ROOT:
             has.append(capacities.of(dimension))
         if has:
-            yield Reserve(dimension=dimension, capacity=min(has), unlent=tuple(sorted(kept_by)))
+            kept_by.sort(key=lambda one: (-one[0].count("/"), one[0]))
+            yield Reserve(dimension=dimension, capacity=min(has), unlent=tuple(kept_by))
 
 
-def _outermost(kept_by: list[tuple[str, int]]) -> list[tuple[str, int]]:
-    """Of a group and those below it what is more: what it keeps itself, or what they keep together."""
-    kept = dict(kept_by)
-    for owner in sorted(kept, key=lambda path: -path.count("/")):
-        below = [path for path in kept if path.startswith(f"{owner}/")]
-        if kept[owner] >= sum(kept[path] for path in below):
-            for path in below:
-                del kept[path]
-        else:
-            del kept[owner]
-    return sorted(kept.items())
+def kept_idle(unlent: Iterable[tuple[str, int]], used: Mapping[str, int]) -> int:
+    """What these groups keep to themselves and do not use, those further down first.
+
+    Of a group and those below it the more counts: what it keeps itself, or what they keep together.
+    """
+    idle: dict[str, int] = {}
+    for owner, amount in unlent:
+        below = sum(idle.pop(path) for path in list(idle) if path.startswith(f"{owner}/"))
+        idle[owner] = max(below, amount - used[owner])
+    return sum(idle.values())
 
 
 def _used_on(state: State, node: NodeId, dimension: str) -> int:
