@@ -245,6 +245,8 @@ class Journal:
 
     def __init__(self, root: Path) -> None:
         """Make the folders, closed to other users."""
+        # Supervisors run where their job does: what is said from here would mean something else there.
+        root = root.absolute()
         self.root = root
         self.live = root / "tasks"
         self.ended = root / "ended"

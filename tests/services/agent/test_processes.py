@@ -32,6 +32,18 @@ async def test_a_command_runs_and_its_exit_code_and_output_are_kept(tmp_path: Pa
         assert made.ended == {order.task.id: "3"}
 
 
+async def test_a_folder_that_is_told_from_here_means_the_same_to_supervisors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`gangline agent --data here`: tasks ran and were taken for lost, again and again."""
+    monkeypatch.chdir(tmp_path)
+    order = an_order(*sh("sleep 0.3; pwd; exit 3"))
+    async with rig(Path("agent")) as made:
+        local = await made.finish(order)
+        assert (local.cause, local.exit_code) == (ExitCause.EXITED, 3)
+        assert made.output(order).startswith("/")
+
+
 async def test_a_signal_that_kills_a_task_shows_as_128_more(tmp_path: Path) -> None:
     order = an_order(*sh("kill -9 $$"))
     async with rig(tmp_path) as made:
