@@ -45,6 +45,7 @@ def test_a_lost_node_whose_tasks_nobody_saw_end_is_forgotten_only_by_the_word_th
     problem = check_node_removal(world.state, N1, gone=False)
     assert problem is not None
     assert problem.field == "gone"
+    assert "`gangline forget n1 --gone`" in problem.message
     assert check_node_removal(world.state, N1, gone=True) is None
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
+from gangline_core.counted import counted
 from gangline_core.groups import ROOT, Group, Token, User, user_key
 from gangline_core.ids import NodeId
 from gangline_core.settings.amounts import Problem
@@ -50,7 +51,8 @@ def check_node_removal(state: State, name: NodeId, *, gone: bool) -> Problem | N
         return Problem("conflict", message, "node")
     tasks = len(state.node_tasks[name])
     if tasks and not gone:
-        message = f"nobody saw {tasks} tasks end on node {name}; say that it is gone if nothing runs there any more"
+        seen = f"nobody saw {counted(tasks, 'task')} end on node {name}"
+        message = f"{seen}; if nothing runs there any more, say so: `gangline forget {name} --gone`"
         return Problem("conflict", message, "gone")
     return None
 
