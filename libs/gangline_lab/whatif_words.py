@@ -55,11 +55,16 @@ def _left(answer: Answer) -> list[str]:
 def uncertainty(answer: Answer) -> list[str]:
     """How far this may be believed."""
     left_out = ", ".join(f"{said} ({count})" for said, count in answer.left_out.items())
+    spread = (
+        "The columns `durations varied` have the mean change and its interval (95 %) over that run and "
+        f"{answer.varied} more with durations varied by about a fifth."
+        if answer.varied
+        else "How much hangs on durations is not known of one run: --varied says it."
+    )
     return [
         *([f"Left out of both sides, although the log tells of it: {left_out}."] if left_out else []),
         f"How sure is this? History as it was, simulated, waits {duration(1000 * answer.simulated_wait_s)} on average; "
-        f"recorded were {duration(1000 * answer.recorded_wait_s)}. The columns `durations varied` have the mean change "
-        f"and its interval (95 %) over that run and {answer.varied} more with durations varied by about a fifth.",
+        f"recorded were {duration(1000 * answer.recorded_wait_s)}. {spread}",
         f"The true duration of {counted(answer.censored, 'job')} is only known to be at least what was recorded. "
         "Users would have reacted: with shorter waits they submit more, "
         "with longer ones they ask for less. The numbers leave that out.",

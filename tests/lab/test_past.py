@@ -152,6 +152,7 @@ def test_history_without_a_change_comes_out_as_it_was(tmp_path: Path) -> None:
     answer = what_if(read_history(record(tmp_path / "a", jobs)), Change(without="nobody"), varied=0)
     assert (answer.better, answer.worse, answer.differs_first) == (0, 0, -1)
     assert answer.simulated_wait_s == answer.recorded_wait_s > 0
+    assert "is not known of one run: --varied says it." in "\n".join(answer_lines(answer))
 
 
 def test_more_machines_shorten_waits(tmp_path: Path) -> None:
