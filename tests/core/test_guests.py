@@ -231,6 +231,31 @@ def test_a_guest_is_held_back_by_the_steps_of_its_owner_and_no_more_once_it_is_a
     assert sizing(world.job(guest), task, [task]).limits == {}
 
 
+def test_who_would_be_a_guest_does_not_take_what_another_leaves_for_one_that_is_not_opportunistic() -> None:
+    """Of two that are opportunistic one stood back, and the other had its room instead of being a guest."""
+    world = world_of(node("n1", gpus=2))
+    first = world.submit(owner_of(LIGHT, gpus=1, most_mib=9_000))
+    one, guest = (world.submit(guest_of(LIGHT, gpus=1, most_mib=most_mib)) for most_mib in (0, 9_000))
+    firm = world.submit(owner_of(LIGHT, gpus=1))
+    decided = world.round()
+    assert decided is not None
+    placed = {placement.job: placement.beside for placement in decided.placements}
+    assert placed == {first: 0, firm: 0, guest: first}
+    assert world.job(one).state == JobState.WAITING
+
+
+def test_for_each_of_two_that_are_alike_one_stands_back_also_where_the_first_made_another_a_guest() -> None:
+    """For the second it was taken for tried, since the same two had started."""
+    world = world_of(node("n1", gpus=3))
+    first = world.submit(owner_of(LIGHT, gpus=1, most_mib=9_000))
+    for most_mib in (0, 9_000):
+        world.submit(guest_of(LIGHT, gpus=1, most_mib=most_mib))
+    alike = [world.submit(owner_of(LIGHT, gpus=1)) for _ in range(2)]
+    decided = world.round()
+    assert decided is not None
+    assert {placement.job for placement in decided.placements if not placement.beside} == {first, *alike}
+
+
 def test_both_are_told_with_whom_they_share() -> None:
     world = world_of()
     owner, guest = world.submit(owner_of()), world.submit(guest_of())

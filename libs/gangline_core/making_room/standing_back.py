@@ -161,7 +161,7 @@ class StandingBack:
         """Nobody yet."""
         self._behind: dict[JobId, frozenset[JobId]] = {}
         """For whom who stands back."""
-        self._tried: set[tuple[int, tuple[JobId, ...]]] = set()
+        self._tried: set[tuple[int, tuple[tuple[JobId, bool], ...]]] = set()
         self._looks = 0
         self._last: list[frozenset[JobId]] = []
         """Paused jobs that go on behind all who wait, step by step."""
@@ -218,8 +218,10 @@ class StandingBack:
         if not self._lowest.is_below(table, job, names):
             return False
         weaker = _weaker(table, job, names)[-NEWEST:]
-        key = (table.state.shapes[job.id], tuple(one.id for one in weaker))
-        if not weaker or key in self._tried or job.id in self._behind or preemptor.is_through(job):
+        # Who starts beside others would rather have room of its own, such as the others leave.
+        beside = {placement.job for placement in table.placements if placement.beside}
+        key = (table.state.shapes[job.id], tuple((one.id, one.id in beside) for one in weaker))
+        if not weaker or key in self._tried or preemptor.is_through(job):
             return False
         self._tried.add(key)
         self._looks += 1
@@ -231,7 +233,10 @@ class StandingBack:
             if fewer and _helps(table, job, fewer):
                 taken = fewer
         waiting = _waiting_before(table, job, order.candidates)
-        self._behind[job.id] = frozenset((*(one.job.id for one in taken), *waiting))
+        guests = (one.id for one in weaker if one.id in beside)
+        # Where others had what these left before, they all do.
+        before = self._behind.get(job.id, frozenset())
+        self._behind[job.id] = before.union((one.job.id for one in taken), guests, waiting)
         self.is_open = True
         return True
 
