@@ -53,13 +53,13 @@ def yields(state: State, eviction: f.Eviction, policy: Policy) -> Iterator[str]:
 
 
 def _queue(spec: JobSpec, had: int, policy: Policy) -> int:
-    """How often a share is doubled in what the job needs still: what it said, or, taken by sixteens, as it had."""
+    """How often a share is doubled in what the job needs still: what it said, or, taken by the 64-fold, as it had."""
     share = policy.yield_after_gpu_s * GPU_SECOND
     if had < share:
         return 0
     second = 1_000 * sum(role.count * role.resources.service_milli for role in spec.roles)
     told, limit = spec.estimate_s * second - had, spec.time_limit_s * second - had
-    queue = _steps(told, share, 2) if told > 0 else 4 * _steps(had, share, 16) - 3
+    queue = _steps(told, share, 2) if told > 0 else 6 * _steps(had, share, 64) - 5
     return min(queue, _steps(limit, share, 2)) if limit > 0 else queue
 
 

@@ -29,7 +29,7 @@ CHECKPOINTS = (
     "Jobs that say `checkpoints: true` go on where they were stopped, and make way for each other. One that had "
     "`yield_after_gpu_s` of GPU-seconds, its share, stands in a queue by what it is taken to need still: what it said "
     "(`estimate`) less what it had, or as much as it had where it said nothing or runs longer, and no more than its "
-    "time limit leaves. Less than a share is queue 0, in which all others are, and each doubling one queue more; four "
+    "time limit leaves. Less than a share is queue 0, in which all others are, and each doubling one queue more; six "
     "at once where only what it had tells it. It stands behind all in lower queues that are no less important (term "
     "`lets_pass`), and those of them that say it, too, may take its room (rule `yield`) once its run has lasted "
     "`yield_run_s` ([decision 0029](decisions/0029-who-needs-less-still-goes-before.md)). When "

@@ -9,7 +9,7 @@ takes its room that way any more, and it goes before everything younger.
 
 What a job needs still is what it said (its estimate) less what it had. Where it said nothing, or runs on beyond that,
 it is as much as it had: of run times such as jobs have, the rest that is to be expected grows with what was had. As
-that is a guess, such a job moves by four queues at once. In no case is it more than its time limit leaves.
+that is a guess, such a job moves by six queues at once. In no case is it more than its time limit leaves.
 
 Source: the queues of Gu et al., "Tiresias", NSDI 2019, here among jobs that say that they checkpoint and under any
 ordering. What ends a wait is not Tiresias' promotion (so many times as long as it ran), but a wait that is told before.
@@ -27,7 +27,7 @@ from gangline_core.spec import JobSpec
 BY_YIELD = "yield"
 """The rule of evictions by which a job that had its share makes way."""
 Queue = TypeVar("Queue", int, Ints)
-GUESSED = 4
+GUESSED = 6
 """Queues by which a job moves at once of which only what it had tells what it needs."""
 
 
