@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
 
-from gangline_client.batch_terms import COUNTS, FLAGS, SHORT, TERMS, Terms, document_of
+from gangline_client.batch_document import document_of
+from gangline_client.batch_terms import COUNTS, FLAGS, SHORT, TERMS, Terms
 from gangline_client.errors import InputError
 from gangline_client.slurm_names import first_line
 

@@ -9,7 +9,6 @@ from typing import Any
 
 from gangline_client.errors import UsageError
 from gangline_client.moments import moment_ms
-from gangline_client.slurm_names import told
 from gangline_wire.durations import show_seconds
 from gangline_wire.jobfile_order import read_array
 from gangline_wire.problem import WrongValueError
@@ -28,7 +27,6 @@ _CLOCK = re.compile(r"(?:([0-9]{1,5})-)?([0-9]{1,6})(?::([0-9]{1,6}))?(?::([0-9]
 _GRES = re.compile(r"(?:gres[/:])?([A-Za-z][\w./-]{0,60})(?::([A-Za-z][\w.-]{0,60}))?(?::([0-9]{1,6}))?", re.ASCII)
 _GPUS = re.compile(r"(?:([A-Za-z][\w.-]{0,60}):)?([0-9]{1,6})", re.ASCII)
 _AFTER = re.compile(r"(after|afterok|afterany|afternotok)((?::[0-9]{1,16}(?:_[0-9]{1,8})?)+)", re.ASCII)
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 
 @dataclass
@@ -65,80 +63,6 @@ class Terms:
         """This line cannot be done, and something that others are shared among is not known."""
         self.is_miscounted = True
         self.refuse(why)
-
-
-def document_of(terms: Terms) -> dict[str, Any]:
-    """The job file of everything that was said; what does not go together goes to the faults."""
-    counts, document = terms.counts, dict(terms.fields)
-    nodes = counts.get("nodes", 0)
-    per_node = counts.get("per_node", 0)
-    tasks = counts.get("tasks") or (nodes or 1) * (per_node or 1)
-    if nodes and not per_node:
-        per_node = ceil(tasks / nodes)
-    if nodes and per_node * nodes < tasks:
-        terms.faults.append(f"{tasks} tasks are more than {nodes} nodes with {per_node} each")
-    document["tasks"] = tasks
-    if terms.time_s:
-        # Who is to be told before the end is told that it is over then, and has the rest of its time as grace.
-        ends_early = terms.time_s > terms.notice_s
-        document["time_limit"] = show_seconds(terms.time_s - (terms.notice_s if ends_early else 0))
-    gpus = _gpus(terms, tasks, per_node or tasks)
-    if gpus:
-        document["gpus"] = gpus
-    if terms.model:
-        document["gpu_models"] = [terms.model]
-    memory = _memory_mib(counts, gpus, per_node or tasks)
-    if memory:
-        document["memory"] = f"{memory}Mi"
-    devices = {name: _share(terms, name, count, per_node or tasks) for name, count in terms.devices.items()}
-    document |= {"devices": devices} if devices else {}
-    document["env"] = {**_environment(terms), **told(counts, nodes, per_node, gpus), "SLURM_SUBMIT_DIR": terms.folder}
-    document["attributes"] = {"workdir": terms.workdir or terms.folder}
-    if per_node > 1:
-        terms.notes.append(
-            "how many tasks share a node is the placement's to find; ask with `topology` where it matters"
-        )
-    return document
-
-
-def _gpus(terms: Terms, tasks: int, per_node: int) -> int:
-    """GPUs of each task, however they were counted."""
-    counts = terms.counts
-    if "gpus_per_task" in counts:
-        return counts["gpus_per_task"]
-    if "gpus_per_node" in counts:
-        return _share(terms, "GPUs of a node", counts["gpus_per_node"], per_node)
-    return _share(terms, "GPUs", counts["gpus"], tasks) if "gpus" in counts else 0
-
-
-def _share(terms: Terms, what: str, count: int, among: int) -> int:
-    if count % among:
-        terms.faults.append(f"{count} {what} cannot be shared evenly among {among} tasks")
-    return count // among
-
-
-def _memory_mib(counts: Mapping[str, int], gpus: int, per_node: int) -> int:
-    if "memory_per_cpu" in counts:
-        return counts["memory_per_cpu"] * counts.get("cpus", 1)
-    if "memory_per_gpu" in counts:
-        return counts["memory_per_gpu"] * max(1, gpus)
-    return ceil(counts["memory"] / per_node) if "memory" in counts else 0
-
-
-def _environment(terms: Terms) -> dict[str, str]:
-    """ALL and NONE as sbatch means them, but of all variables only those that make a program the same there as here."""
-    found: dict[str, str] = {}
-    for word in terms.export.split(","):
-        name, equals, value = word.strip().partition("=")
-        if name.upper() == "ALL" and not equals:
-            found |= {name: terms.environ[name] for name in PASSED_ON if terms.environ.get(name)}
-        elif name.upper() in ("NONE", "NIL", "") and not equals:
-            continue
-        elif not _NAME.fullmatch(name):
-            terms.faults.append(f"--export: {name[:80]!r} is no name of a variable")
-        elif equals or name in terms.environ:
-            found[name] = value if equals else terms.environ[name]
-    return found
 
 
 # --- one option each ------------------------------------------------------------------------------------------
@@ -311,60 +235,93 @@ _AGAIN = partial(
     "`#GANGLINE checkpoints: true` says that it then goes on where it stopped",
 )
 _AS_IT_IS = partial(_noted, "is not needed here")
+_BINDS = partial(_noted, "how tasks lie on the parts of a node is the placement's to find")
 _SOLE = "whole nodes are not set aside; ask for all GPUs of a node, or a window (`gangline window`)"
 
 TERMS: dict[str, Term] = {
     "account": partial(_text, "group"),
+    "acctg-freq": _AS_IT_IS,
     "array": _array,
     "begin": partial(_moment, "not_before"),
     "chdir": _workdir,
+    "clusters": partial(_refused, "there is one cluster; choose a pool with --partition"),
     "comment": _AS_IT_IS,
     "constraint": partial(_refused, "nodes are told apart by labels: `#GANGLINE node_selector: {key: value}`"),
+    "contiguous": _BINDS,
+    "cpu-bind": _BINDS,
+    "cpus-per-gpu": partial(_count, "cpus_per_gpu"),
     "cpus-per-task": partial(_count, "cpus"),
     "deadline": partial(_moment, "deadline"),
     "dependency": _dependency,
+    "distribution": _BINDS,
     "error": _OUTPUT,
     "exclude": _exclude,
     "exclusive": partial(_refused, _SOLE),
     "export": _export,
     "get-user-env": _AS_IT_IS,
+    "gpu-bind": _BINDS,
     "gpus": partial(_gpu_count, "gpus"),
     "gpus-per-node": partial(_gpu_count, "gpus_per_node"),
     "gpus-per-task": partial(_gpu_count, "gpus_per_task"),
     "gres": _gres,
+    "gres-flags": _BINDS,
+    "hint": _BINDS,
     "hold": partial(_flag, "hold"),
     "job-name": partial(_text, "name"),
     "kill-on-bad-exit": _AS_IT_IS,
+    "licenses": partial(_refused, "licences are not counted; what nodes have is: `#GANGLINE devices: {name: 1}`"),
     "mail-type": _MAIL,
     "mail-user": _MAIL,
     "mem": partial(_memory, "memory"),
+    "mem-bind": _BINDS,
     "mem-per-cpu": partial(_memory, "memory_per_cpu"),
     "mem-per-gpu": partial(_memory, "memory_per_gpu"),
+    "nice": partial(_refused, "write `--priority=-N`; higher goes first"),
+    "no-kill": _AS_IT_IS,
     "no-requeue": _AGAIN,
     "nodelist": partial(_refused, "a job is not tied to nodes by name; use labels: `#GANGLINE node_selector: {...}`"),
     "nodes": partial(_count, "nodes"),
     "ntasks": partial(_count, "tasks"),
+    "ntasks-per-gpu": partial(_refused, "say how many GPUs each task has: --ntasks with --gpus-per-task"),
     "ntasks-per-node": partial(_count, "per_node"),
     "open-mode": _OUTPUT,
     "output": _OUTPUT,
+    "oversubscribe": _AS_IT_IS,
     "partition": partial(_one, "pool", "partition (pool)"),
     "priority": _priority,
+    "profile": _AS_IT_IS,
+    "propagate": _AS_IT_IS,
     "qos": partial(_text, "level"),
     "quiet": _AS_IT_IS,
     "requeue": _AGAIN,
     "reservation": partial(_refused, "dated capacity opens by itself to whom it is for; see `gangline window`"),
     "signal": _signal,
+    "spread-job": _BINDS,
     "switches": partial(_refused, "ask for closeness by level: `#GANGLINE topology: {preferred: rack}`"),
+    "threads-per-core": _BINDS,
     "time": _time,
     "verbose": _AS_IT_IS,
+    "wait-all-nodes": _AS_IT_IS,
+    "wckey": _AS_IT_IS,
 }
 """Long name of each option that is known -> what it means."""
 COUNTS = frozenset(
-    {"cpus-per-task", "gpus", "gpus-per-node", "gpus-per-task", "gres", "nodes", "ntasks", "ntasks-per-node"}
+    {
+        "cpus-per-gpu",
+        "cpus-per-task",
+        "gpus",
+        "gpus-per-node",
+        "gpus-per-task",
+        "gres",
+        "nodes",
+        "ntasks",
+        "ntasks-per-node",
+    }
 )
 """Options that say how many there are of what is shared among the tasks."""
 FLAGS = frozenset(
-    {"exclusive", "get-user-env", "hold", "kill-on-bad-exit", "no-requeue", "quiet", "requeue", "verbose"}
+    {"contiguous", "exclusive", "get-user-env", "hold", "kill-on-bad-exit", "no-kill", "no-requeue", "oversubscribe"}
+    | {"propagate", "quiet", "requeue", "spread-job", "verbose"}
 )
 """Options without a value, or whose value stands behind = only."""
 SHORT = {
@@ -379,12 +336,17 @@ SHORT = {
     "G": "gpus",
     "H": "hold",
     "J": "job-name",
+    "k": "no-kill",
+    "L": "licenses",
+    "M": "clusters",
+    "m": "distribution",
     "N": "nodes",
     "n": "ntasks",
     "o": "output",
     "p": "partition",
     "Q": "quiet",
     "q": "qos",
+    "s": "oversubscribe",
     "t": "time",
     "v": "verbose",
     "w": "nodelist",

@@ -65,6 +65,7 @@ SHELL_WORDS = (
 """What a shell script is given besides, on the line of its interpreter, so that all others keep their numbers."""
 COUNTED = {
     "cpus": "SLURM_CPUS_PER_TASK",
+    "cpus_per_gpu": "SLURM_CPUS_PER_GPU",
     "gpus": "SLURM_GPUS",
     "gpus_per_node": "SLURM_GPUS_PER_NODE",
     "gpus_per_task": "SLURM_GPUS_PER_TASK",

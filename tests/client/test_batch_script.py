@@ -241,6 +241,17 @@ def test_who_is_told_before_the_end_is_over_at_the_time_that_was_asked_for_as_un
     assert document("#SBATCH --time=5")["time_limit"] == "5m"
 
 
+def test_options_that_only_bind_are_noted_and_those_of_slurm_alone_say_what_to_write() -> None:
+    lines = ("#SBATCH -m block --hint=nomultithread --gpu-bind=closest -s --propagate=NONE -k --mem-bind local",)
+    notes = read(*lines, "#SBATCH --gpus=2 --cpus-per-gpu=4").notes
+    assert any("the placement's to find" in note for note in notes)
+    told = document("#SBATCH --gpus=2 --cpus-per-gpu=4")
+    assert (told["gpus"], told["cpus"], told["env"]["SLURM_CPUS_PER_GPU"]) == (2, 8, "4")
+    assert "--priority" in faults("#SBATCH --nice=100")
+    assert "--gpus-per-task" in faults("#SBATCH --ntasks-per-gpu=2")
+    assert "devices" in faults("#SBATCH -L matlab:1")
+
+
 PYTORCH = """nodes=( $( scontrol show hostnames $SLURM_JOB_NODELIST ) )
 head=${nodes[0]}
 head_ip=$(srun --nodes=1 --ntasks=1 -w "$head" hostname --ip-address)
