@@ -14,7 +14,7 @@ THINGS = {
 }
 """What sentences count, and what one of it is called."""
 ONE = re.compile(
-    rf"(?<![\w.,/:-])(?<!of )(?<!of the )1 ((?:unfinished |MIG |further )?)({'|'.join(THINGS)})\b( are\b)?"
+    rf"(?<![\w.,/:-])(?<!of )(?<!of the )1 ((?:unfinished |MIG |further |more )?)({'|'.join(THINGS)})\b( are\b)?"
 )
 
 

@@ -409,3 +409,14 @@ def test_a_limit_of_which_a_part_of_a_gpu_is_used_is_told_as_such():
     world.round()
     told = explain(world.state, waits, world.at)
     assert (told.code, told.numbers["used"]) == (ReasonCode.GROUP_LIMIT, "0.25")
+
+
+def test_one_task_that_lacks_one_cpu_is_told_of_as_one() -> None:
+    world = World(node("n1", gpus=0, cpus=2))
+    world.submit_running(spec(gpus=0, cpus=1), "n1")
+    waits = world.submit(spec(gpus=0, cpus=1, tasks=2))
+    world.settle()
+    assert (
+        explain(world.state, waits, world.at).shortfall.missing
+        == "Room for 1 more task with 1 CPU would have to come free."
+    )

@@ -33,6 +33,12 @@ class Lack(NamedTuple):
 
 def lack_of(room: Room, gang: Gang) -> Lack:
     """What is told of a gang that its placer does not seat in this room."""
+    told = _told(room, gang)
+    return Lack(singular(told.best), singular(told.missing))
+
+
+def _told(room: Room, gang: Gang) -> Lack:
+    """The same, of many where it is of one."""
     reason = why_not(room, gang)
     numbers = reason.numbers
     match reason.code:
@@ -48,10 +54,10 @@ def lack_of(room: Room, gang: Gang) -> Lack:
             return _beside_gpus(room, gang, reason)
         case ReasonCode.INSUFFICIENT_SLICES:
             best = f"Needs {numbers['needed']} slices {numbers['profile']}; there is room for {numbers['free']}."
-            return Lack(singular(best), _room_for(reason, "slice"))
+            return Lack(best, _room_for(reason, "slice"))
         case ReasonCode.INSUFFICIENT_PLACES:
             best = f"Needs places for {numbers['needed']} tasks; nodes that suit it have {numbers['free']} left."
-            return Lack(singular(best), _room_for(reason, "task"))
+            return Lack(best, _room_for(reason, "task"))
         case ReasonCode.NO_LABEL:
             return Lack("", f"A node that could take it would have to get the label {numbers['label']}.")
         case ReasonCode.NO_ELIGIBLE_NODE:
@@ -67,9 +73,7 @@ def lack_of(room: Room, gang: Gang) -> Lack:
 
 def _of_gpus(reason: Reason) -> Lack:
     needed, free = reason.numbers["needed"], reason.numbers["free"]
-    return Lack(
-        singular(f"Needs {needed} GPUs; {free} are free."), f"{_more_gpus(needed, free)} would have to come free."
-    )
+    return Lack(f"Needs {needed} GPUs; {free} are free.", f"{_more_gpus(needed, free)} would have to come free.")
 
 
 def _in_one(room: Room, gang: Gang, reason: Reason, *, level: str, most: int | str) -> Lack:
@@ -142,7 +146,7 @@ def _beside_gpus(room: Room, gang: Gang, reason: Reason) -> Lack:
     device = str(reason.numbers.get("device", ""))
     if isinstance(held, int) and isinstance(tasks, int) and held:
         of = f"{_count(tasks - held, 'task')} with {_amount(reason)}{' each' if tasks - held > 1 else ''}"
-        return Lack(singular(f"There is room for {held} of {tasks} tasks."), f"Room for {of} would have to come free.")
+        return Lack(f"There is room for {held} of {tasks} tasks.", f"Room for {of} would have to come free.")
     mask = gang.mask(room.layout)
     able = (need for need in gang.needs if _needed(need, reason.code, device) == reason.numbers["needed"])
     need = next(able, gang.needs[0])
@@ -208,7 +212,7 @@ def _together(room: Room, gang: Gang, reason: Reason) -> Lack:
     level = f" inside one {PARTS.get(gang.required, gang.required)}" if reason.code == ReasonCode.TOPOLOGY else ""
     on = f" ({where})" if where else ""
     best = f"Needs {needed} places {shape}".rstrip() + f"{level}; there are at most {free}{on}."
-    return Lack(singular(best), _room_for(reason, "task"))
+    return Lack(best, _room_for(reason, "task"))
 
 
 def _room_for(reason: Reason, thing: str) -> str:
