@@ -348,3 +348,14 @@ def test_what_is_kept_for_a_job_is_free_again_as_soon_as_that_is_held():
         assert cycle.round_due(world.state, "default")
         world.round()
         assert world.job(small).tasks
+
+
+def test_who_asks_nothing_of_what_a_limit_keeps_need_not_wait_though_others_took_more_than_is_left():
+    """Whoever is owed its guarantee took it; a job without GPUs was told that they are kept."""
+    groups = [group("lab", limit=gpu_amount(4)), group("lab/a", guaranteed=gpu_amount(2))]
+    world = World(node("n1"), groups=groups).set_policy(ordering="fifo")
+    world.submit_running(spec(gpus=2, group="lab", preemptible=False), "n1")
+    dated = world.submit(gpus=4, group="lab")
+    owed, plain = world.submit(gpus=1, group="lab/a"), world.submit(gpus=0, cpus=1, group="lab")
+    world.round()
+    assert [bool(world.job(one).tasks) for one in (dated, owed, plain)] == [False, True, True]

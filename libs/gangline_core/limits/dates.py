@@ -137,7 +137,7 @@ class LimitDates:
         wanted = lowered(amounts)
         for holder in holders(job.spec.group, job.spec.user):
             for kept in self._by_holder.get(holder, ()):
-                over = [name for name, left in kept.spare[holder].items() if wanted.get(name, 0) > left]
+                over = [name for name, left in kept.spare[holder].items() if wanted.get(name, 0) > max(0, left)]
                 own = (self._is_its_own(job, kept.unlent.get((holder, name), ()), name, wanted[name]) for name in over)
                 if over and not all(own) and not self._may_pass(job, kept):
                     return self._reason(holder, kept)
