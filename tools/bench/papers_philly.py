@@ -9,6 +9,7 @@
 import tempfile
 import time
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Literal
 
@@ -131,21 +132,18 @@ def loads(*, every: int, jobs: int | None = None) -> Iterator[Measured]:
 
 
 def known(*, every: int) -> Iterator[Measured]:
-    """The default at the same loads, and the page for known run times: told truly, with Philly's errors, and not."""
+    """The default, and the page for known run times, at the same loads: told truly, with Philly's errors, and not."""
     trace = thinned(philly(), every=every)
-    page = counted(read_policy(PAGES.parent / "known-run-times.yaml"))
-    usual = counted(read_policy(PAGES / "gangline.yaml"))
-    usual = replace(usual, conditions=replace(usual.conditions, estimates="none", tells_checkpoints=True))
+    pages = {"default": PAGES / "gangline.yaml", "known-run-times": PAGES.parent / "known-run-times.yaml"}
     for load in LOADS:
         cluster = f"1x{gpus_of(trace, load)}"
         shortest = measure(run_of(trace, cluster, counted(read_policy(PAGES / "srsf.yaml"))))
         beside = Baseline(name="least GPU time first, told truly", value=shortest.jct_s.mean)
-        mean = measure(run_of(trace, cluster, usual)).jct_s.mean
-        yield Measured(name=f"B7.load{load}.default", value=mean, unit="s", better="lower", baseline=beside)
-        for told in TOLD:
-            conditions = replace(page.conditions, estimates=told, tells_checkpoints=True)
-            mean = measure(run_of(trace, cluster, replace(page, conditions=conditions))).jct_s.mean
-            name = f"B7.load{load}.known-run-times.told {told}"
+        for (page, path), told in product(pages.items(), TOLD):
+            rules = counted(read_policy(path))
+            conditions = replace(rules.conditions, estimates=told, tells_checkpoints=True)
+            mean = measure(run_of(trace, cluster, replace(rules, conditions=conditions))).jct_s.mean
+            name = f"B7.load{load}.{page}.told {told}"
             yield Measured(name=name, value=mean, unit="s", better="lower", baseline=beside)
 
 
