@@ -1,5 +1,6 @@
 """Brute force on tiny clusters for gangs of several roles: whoever places, what can be seated is, what cannot waits."""
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -71,8 +72,9 @@ def test_a_gang_of_roles_is_seated_exactly_when_some_way_to_seat_it_exists(kind)
                 after = room.copy()
                 for task in seats.tasks:
                     after.take(task)
-                assert (after.milli >= 0).all(), name
-                assert (after.gpu_memory >= 0).all(), name
+                # A card that is used in part and fell sick has less than nothing before anybody is seated.
+                assert (after.milli >= np.minimum(before[0], 0)).all(), name
+                assert (after.gpu_memory >= np.minimum(room.gpu_memory, 0)).all(), name
                 assert (after.cpu >= 0).all(), name
                 assert (after.places >= 0).all(), name
                 assert after.slots is None or (after.slots >= 0).all(), name
