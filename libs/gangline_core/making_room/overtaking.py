@@ -77,7 +77,7 @@ class Overtakes:
         When a limit keeps it out (`is_limited`) only claims below that limit are its quota: others would lose theirs
         and keep nothing from anybody.
         """
-        if job.id in self._tried or len(self._tried) >= OVERTAKES_MAX:
+        if not table.state.kept.claims or job.id in self._tried or len(self._tried) >= OVERTAKES_MAX:
             return False
         known = _known(table)
         weaker = _weaker(table, job, known) if known else []
