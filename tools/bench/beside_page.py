@@ -68,8 +68,8 @@ def _figure(value: float, metric: str) -> str:
 WHY: dict[tuple[str, str], str] = {
     ("B3", "gangline"): "only in the p99: short jobs have more of the time, and the hundredth that takes longest less.",
     ("B4", "gangline"): (
-        "it goes by age and share until a job had 16 GPU-hours, and few of these jobs need so much; those that are best "
-        "here share time from the first minute. `shockwave-gangline` is told what others of its kind are told."
+        "it goes by age and share until a job had 16 GPU-hours, and few of these jobs need so much; those that are "
+        "best here share time from the first minute. `shockwave-gangline` is told what others of its kind are told."
     ),
     ("B5.jct", "gangline"): (
         "it looks at no speeds and moves nobody between models: what starts on K80 stays there. Only the `gavel` "
@@ -82,8 +82,8 @@ WHY: dict[tuple[str, str], str] = {
         "% less than the best) and a makespan of 68,512 s (9.3 % more)."
     ),
     ("B6.trace3", "gangline"): (
-        "nobody shares GPUs, and every job has its first 16 GPU-hours by age, before what it needs still counts; then a "
-        "quarter of the pool is for who waited for a day."
+        "nobody shares GPUs, and every job has its first 16 GPU-hours by age, before what it needs still counts; then "
+        "a quarter of the pool is for who waited for a day."
     ),
 }
 """Why a page is more than 5 % worse than the best published value of some metric, by benchmark and page."""
@@ -95,7 +95,8 @@ HEAD = [
     "Every metric that a paper or its artefact reports, beside the best that any published policy reached in it, "
     "whichever that is: none is the best in all. The default is the policy of a pool of which nobody set "
     "anything; its jobs say that they go on where they stopped (`checkpoints`), on which all published policies "
-    "here count, and of their length what the policies that are best are told (in B2 and B3 nothing). The page beside it is what `policies/` has for such a cluster; what its jobs say stands in it. "
+    "here count, and of their length what the policies that are best are told (in B2 and B3 nothing). The page beside "
+    "it is what `policies/` has for such a cluster; what its jobs say stands in it. "
     "What is better is bold, what is more than 5 % worse is explained below. Each figure was written by the part of "
     "the benchmark that measures it, in single runs, not all of one commit; what no part ran to its end is not run, "
     "also where another one has it: sources, and why ours differ, stand in [the lab](lab.md#papers).",

@@ -18,8 +18,8 @@ from gangline_core.room.capacity import Room
 from gangline_core.table import Table
 
 Asking = tuple[int, tuple[JobId, ...], int | None, tuple[NodeId, ...], tuple[int, ...]]
-"""What is asked, whom the job may not have evicted, above which queue others that checkpoint make way for it, which nodes
-are closed to it, and how many dates it is expected to end before."""
+"""What is asked, whom the job may not have evicted, above which queue others that checkpoint make way for it, which
+nodes are closed to it, and how many dates it is expected to end before."""
 BESIDE_LOOSE_DATES = 2
 
 
