@@ -18,17 +18,13 @@ from gangline_core.limits.rungs import MODEL_PREFIX
 from gangline_core.making_room.cheaper import TRIES_OF_ROUND_MAX, Ground, cheaper
 from gangline_core.making_room.cheapest import by_place, cheapest_alone, plan_cost
 from gangline_core.making_room.could_go import WhoLives
+from gangline_core.making_room.in_time import in_time
 from gangline_core.making_room.losses import EVICT, PAUSE, SHRINK, WAIT, Loss, thrown_away_ms
 from gangline_core.making_room.lowering import with_lowered
 from gangline_core.making_room.short import is_short
 from gangline_core.making_room.trial import Plan, Trial, at_least, counts_for, freed_below, limited_above
 from gangline_core.making_room.victim_sets import cheapest_set, first_of
-from gangline_core.making_room.victims import (
-    CONSIDERED_MAX,
-    Victims,
-    may_evict_somebody,
-    may_shrink_somebody,
-)
+from gangline_core.making_room.victims import CONSIDERED_MAX, Victims, may_evict_somebody, may_shrink_somebody
 from gangline_core.placement.gang import Seats
 from gangline_core.placement.together import Work
 from gangline_core.reserving.passing import holds_against, may_pass
@@ -101,7 +97,7 @@ class Preemptor:
 
     def make_room_of(self, job: Job, others: Sequence[Job], *, rule: str, room: Room) -> bool:
         """Clear room for a job by letting go as many of these as it needs, the first of them first; else of none."""
-        losses = self._victims.losses_of(others, rule=rule) if job.spec.preempts else []
+        losses = in_time(self._table, job, self._victims.losses_of(others, rule=rule)) if job.spec.preempts else []
         plan = Trial(self._table, job, room.copy(), losses).run() if losses else None
         if plan is None:
             return False
@@ -266,6 +262,7 @@ class Preemptor:
 
     def _within_guarantees(self, job: Job, waits: list[Loss], losses: list[Loss], *, is_owed: bool) -> Plan | None:
         """A plan with these losses; should it take too much from a group, one with only what may go together."""
+        losses = in_time(self._table, job, losses)
         everything = [*waits, *losses]
         plan = self._with(job, everything, is_owed=is_owed) if losses or job.id in self._heirs else None
         self._is_lost = plan is None

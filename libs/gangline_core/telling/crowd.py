@@ -65,12 +65,13 @@ class Crowd:
 
     def _reason(self, job: Job) -> Reason | None:
         """Why the job finds no room; None when it has to be looked at."""
-        if job.spec.service_class is ServiceClass.OPPORTUNISTIC:
+        spec = job.spec
+        if spec.service_class is ServiceClass.OPPORTUNISTIC:
             return None
         shape = self._table.state.shapes[job.id]
         if shape not in self._refuser.shapes:
             return self._of_room(job)
-        is_alike = not job.yielded_to and (job.spec.time_limit_s > 0 or not self._are_dated)
+        is_alike = not (job.yielded_to or spec.deadline_ms) and (spec.time_limit_s > 0 or not self._are_dated)
         reason = self._alike.get(shape) if is_alike else None
         if reason is None:
             reason = self._refuser.known(job) or self._of_room(job)

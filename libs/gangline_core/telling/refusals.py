@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from gangline_core.ids import JobId, NodeId
 from gangline_core.job import Job
+from gangline_core.making_room.in_time import starts_until_ms
 from gangline_core.making_room.service_order import orders_by_service
 from gangline_core.making_room.yielding import passes_above
 from gangline_core.placement.gang import Gang
@@ -17,9 +18,9 @@ from gangline_core.reserving.reserve import reserved_reason
 from gangline_core.room.capacity import Room
 from gangline_core.table import Table
 
-Asking = tuple[int, tuple[JobId, ...], int | None, tuple[NodeId, ...], tuple[int, ...]]
+Asking = tuple[int, tuple[JobId, ...], int | None, tuple[NodeId, ...], tuple[int, ...], int]
 """What is asked, whom the job may not have evicted, above which queue others that checkpoint make way for it, which
-nodes are closed to it, and how many dates it is expected to end before."""
+nodes are closed to it, how many dates it is expected to end before, and until when others must be gone for it."""
 BESIDE_LOOSE_DATES = 2
 
 
@@ -174,7 +175,8 @@ class Refuser:
     def _asking(self, job: Job) -> Asking:
         """What decides how a job fares in this round."""
         closed = self._table.seating.closures.nodes(job.spec)
-        return self._shape(job), job.yielded_to, passes_above(self._table, job), closed, self._ends_before(job)
+        apart = passes_above(self._table, job), closed, self._ends_before(job), starts_until_ms(job)
+        return self._shape(job), job.yielded_to, *apart
 
     def _ends_before(self, job: Job) -> tuple[int, ...]:
         """How many dates a job without a time limit is expected to end before: by others like it, and by its estimate.
