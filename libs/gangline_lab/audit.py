@@ -21,11 +21,11 @@ from gangline_core.job import Job, JobState
 from gangline_core.making_room.losses import effective_priority, is_protected, is_shielded
 from gangline_core.making_room.trial import missing
 from gangline_core.making_room.victims import Victims
-from gangline_core.making_room.yielding import is_patient, passes_above, yields_in
+from gangline_core.making_room.yielding import is_patient, live_queue, passes_above, yields_in
 from gangline_core.pauses.packing import packed_note
 from gangline_core.redecide import redecide
 from gangline_core.scoring.attained import GPU_SECOND, attained
-from gangline_core.scoring.yield_queue import BY_YIELD, patience_ms, share, yield_queue
+from gangline_core.scoring.yield_queue import BY_YIELD, patience_ms, share
 from gangline_core.spec import GPU_MILLI, gpu_milli_wanted
 from gangline_core.state import State
 from gangline_core.table import Table
@@ -310,7 +310,7 @@ def _why_it_keeps_its_room(state: State, job: Job, policy: Policy, asked: tuple[
     had = attained(state, job, at)
     if had < share(policy):
         return f"it had not had its share of {policy.yield_after_gpu_s} GPU-seconds"
-    if (queue := yield_queue(job.spec, had, policy)) <= above:
+    if (queue := live_queue(state, job, policy, at)) <= above:
         return f"it was in queue {queue} of those that make way, and the other in queue {above}"
     if not is_patient(job, policy, at):
         return f"it had waited {patience_ms(policy) // 1000} s in all, and makes way no more"

@@ -6,6 +6,7 @@ from gangline_core import facts as f
 from gangline_core.cluster import Policy
 from gangline_core.fold import Message
 from gangline_core.job import Job
+from gangline_core.pauses.pausing import stood_ms
 from gangline_core.spec import JobSpec
 from gangline_core.state import State
 
@@ -39,7 +40,8 @@ def yields(state: State, eviction: f.Eviction, policy: Policy) -> Iterator[str]:
         yield f"{who}, but not both go on where they stopped"
     if victim.started_ms and now - victim.started_ms < policy.yield_run_s * 1000:
         yield f"{who} after {now - victim.started_ms} ms"
-    queue = _queue(victim.spec, _had(state, victim, now), policy)
+    ran_ms = now - victim.started_ms - stood_ms(state, victim, now) if victim.started_ms else 0
+    queue = _queue(victim.spec, _had(state, victim, now), policy, ran_ms=ran_ms)
     if not queue:
         yield f"{who} before it had its share"
     patience_ms = max(policy.starvation_s, policy.yield_wait_s) * 1000
@@ -52,15 +54,18 @@ def yields(state: State, eviction: f.Eviction, policy: Policy) -> Iterator[str]:
         yield f"{who}, which had its share as well, and is in queue {theirs} where the first is in queue {queue}"
 
 
-def _queue(spec: JobSpec, had: int, policy: Policy) -> int:
-    """How often a share is doubled in what the job needs still: what it said, or, taken by the 64-fold, as it had."""
+def _queue(spec: JobSpec, had: int, policy: Policy, *, ran_ms: int = 0) -> int:
+    """How often a share is doubled in what the job needs still: what it said, or, taken by the 64-fold, as it had.
+
+    A run that lasts for `ran_ms` needs no more than its time limit leaves of it.
+    """
     share = policy.yield_after_gpu_s * GPU_SECOND
     if had < share:
         return 0
-    second = 1_000 * sum(role.count * role.resources.service_milli for role in spec.roles)
-    told, limit = spec.estimate_s * second - had, spec.time_limit_s * second - had
+    rate = sum(role.count * role.resources.service_milli for role in spec.roles)
+    told, limit = 1_000 * spec.estimate_s * rate - had, (1_000 * spec.time_limit_s - ran_ms) * rate
     queue = _steps(told, share, 2) if told > 0 else 6 * _steps(had, share, 64) - 5
-    return min(queue, _steps(limit, share, 2)) if limit > 0 else queue
+    return min(queue, _steps(limit, share, 2)) if spec.time_limit_s else queue
 
 
 def _steps(amount: int, share: int, factor: int) -> int:

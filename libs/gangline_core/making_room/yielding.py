@@ -11,6 +11,7 @@ from gangline_core.ids import JobId
 from gangline_core.job import Job, JobState
 from gangline_core.making_room.losses import effective_priority
 from gangline_core.pauses.packing import guests_of
+from gangline_core.pauses.pausing import stood_ms
 from gangline_core.scoring.ageing import is_starving
 from gangline_core.scoring.attained import attained
 from gangline_core.scoring.first_by_age import goes_first_on_a_part
@@ -63,7 +64,13 @@ def yields_in(state: State, job: Job, policy: Policy, now: int) -> int:
     """In which queue a live job is that makes way for those in lower ones; 0 of one that makes way for nobody."""
     if not _may_yield(state, job, policy, now) or now < _left_alone_until_ms(job, policy):
         return 0
-    return yield_queue(job.spec, attained(state, job, now), policy)
+    return live_queue(state, job, policy, now)
+
+
+def live_queue(state: State, job: Job, policy: Policy, now: int) -> int:
+    """In which queue a live job is at a time; where that is to come, as things are now."""
+    ran_ms = now - job.started_ms - stood_ms(state, job, now) if job.started_ms else 0
+    return yield_queue(job.spec, attained(state, job, now), policy, ran_ms=ran_ms)
 
 
 def yields_more_ms(state: State, job: Job, policy: Policy, now: int) -> int:
@@ -73,7 +80,7 @@ def yields_more_ms(state: State, job: Job, policy: Policy, now: int) -> int:
     rate = sum(task.service_milli for task in state.tasks_of(job))
     at = max(now, _left_alone_until_ms(job, policy))
     had = attained(state, job, now) + rate * (at - now)
-    if at > now and yield_queue(job.spec, had, policy):
+    if at > now and live_queue(state, job, policy, at):
         return at
     return at - (had - rises_at(job.spec, had, policy)) // rate if rate > 0 else NEVER_MS
 

@@ -85,8 +85,8 @@ class Waiting:
         if len(rows):
             had = had[rows]
             rate = 1000 * self.per(c.ASK, lambda job: service_milli(job.spec))[rows].astype(np.int64)
-            told, limited = (self.field(field)[rows] * rate - had for field in (c.ESTIMATE_S, c.LIMIT_S))
-            found[rows] = yield_queues(told, limited, had, policy)
+            told, limited = (self.field(field)[rows] * rate for field in (c.ESTIMATE_S, c.LIMIT_S))
+            found[rows] = yield_queues(told - had, limited, had, policy)
         return found
 
     @cached_property

@@ -9,7 +9,8 @@ takes its room that way any more, and it goes before everything younger.
 
 What a job needs still is what it said (its estimate) less what it had. Where it said nothing, or runs on beyond that,
 it is as much as it had: of run times such as jobs have, the rest that is to be expected grows with what was had. As
-that is a guess, such a job moves by six queues at once. In no case is it more than its time limit leaves.
+that is a guess, such a job moves by six queues at once. In no case is it more than its time limit leaves of its run;
+one that waits has all of it before it.
 
 Source: the queues of Gu et al., "Tiresias", NSDI 2019, here among jobs that say that they checkpoint and under any
 ordering. What ends a wait is not Tiresias' promotion (so many times as long as it ran), but a wait that is told before.
@@ -48,17 +49,20 @@ def has_had_share(spec: JobSpec, service: int, policy: Policy) -> bool:
     return spec.checkpoints and service >= share(policy) and has_yielding(policy)
 
 
-def yield_queue(spec: JobSpec, service: int, policy: Policy) -> int:
-    """The queue of a job that had so much service, in GPU thousandths times ms; all in lower ones go before it."""
+def yield_queue(spec: JobSpec, service: int, policy: Policy, *, ran_ms: int = 0) -> int:
+    """The queue of a job that had so much service, in GPU thousandths times ms; all in lower ones go before it.
+
+    Its present run lasts for `ran_ms`; 0 of one that waits.
+    """
     if not has_had_share(spec, service, policy):
         return 0
-    rate = 1000 * service_milli(spec)
-    told, limited = spec.estimate_s * rate - service, spec.time_limit_s * rate - service
-    is_told = told > 0
-    queue = ((told if is_told else service) // share(policy)).bit_length()
-    if not is_told:
-        queue = _coarse(queue)
-    return min(queue, (limited // share(policy)).bit_length()) if limited > 0 else queue
+    rate = service_milli(spec)
+    told = 1000 * spec.estimate_s * rate - service
+    queue = (told // share(policy)).bit_length() if told > 0 else _coarse((service // share(policy)).bit_length())
+    if not spec.time_limit_s:
+        return queue
+    left_ms = max(0, 1000 * spec.time_limit_s - ran_ms)
+    return min(queue, (left_ms * rate // share(policy)).bit_length())
 
 
 def yield_queues(told: Ints, limited: Ints, service: Ints, policy: Policy) -> Ints:
@@ -66,7 +70,7 @@ def yield_queues(told: Ints, limited: Ints, service: Ints, policy: Policy) -> In
 
     Args:
         told: what their estimates leave, 0 or less where there is none or it is over.
-        limited: what their time limits leave, likewise.
+        limited: what their time limits allow a run, 0 where there is none.
         service: what they had.
     """
     queues = np.where(told > 0, _doublings(told, policy), _coarse(_doublings(service, policy)))

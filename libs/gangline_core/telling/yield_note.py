@@ -34,10 +34,12 @@ def _waiting(state: State, job: Job, policy: Policy, now: int) -> str | None:
 
 def _running(state: State, job: Job, policy: Policy, now: int) -> str | None:
     queue, from_ms = yields_in(state, job, policy, now), yields_more_ms(state, job, policy, now)
-    if not queue and from_ms >= NEVER_MS:
-        return None
     since = "now" if queue else f"from {utc(from_ms)} on"
-    below_s = policy.yield_after_gpu_s << max(0, queue - 1)
+    if not queue and from_ms < NEVER_MS:
+        queue = yields_in(state, job, policy, from_ms)
+    if not queue:
+        return None
+    below_s = policy.yield_after_gpu_s << (queue - 1)
     return (
         f"It checkpoints, and makes way {since} for jobs that do and are taken to need less than {below_s} "
         "GPU-seconds; it goes on later where it stopped."
