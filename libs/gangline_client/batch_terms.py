@@ -7,6 +7,8 @@ from functools import partial
 from math import ceil
 from typing import Any
 
+from gangline_client.batch_slurm_only import FLAGS as SLURM_ONLY_FLAGS
+from gangline_client.batch_slurm_only import NOTED, REFUSED
 from gangline_client.errors import UsageError
 from gangline_client.moments import moment_ms
 from gangline_wire.durations import show_seconds
@@ -219,90 +221,44 @@ def _workdir(terms: Terms, value: str) -> None:
     terms.workdir = value if value.startswith("/") else f"{terms.folder}/{value}"
 
 
-def _noted(note: str, terms: Terms, value: str) -> None:
-    terms.notes.append(f"line {terms.line}: {note}")
+def _noted(option: str, note: str, terms: Terms, value: str) -> None:
+    terms.notes.append(f"line {terms.line}: --{option}: {note}")
 
 
-def _refused(why: str, terms: Terms, value: str) -> None:
-    terms.refuse(why)
+def _refused(option: str, why: str, terms: Terms, value: str) -> None:
+    terms.refuse(f"--{option}: {why}")
 
-
-_OUTPUT = partial(_noted, "output is kept by the platform; read it with `gangline logs`")
-_MAIL = partial(_noted, "nobody is mailed; follow with `gangline watch` or the event feed")
-_AGAIN = partial(
-    _noted,
-    "lost nodes and preemption always start a job again; `#GANGLINE retries: N` is for failures, "
-    "`#GANGLINE checkpoints: true` says that it then goes on where it stopped",
-)
-_AS_IT_IS = partial(_noted, "is not needed here")
-_BINDS = partial(_noted, "how tasks lie on the parts of a node is the placement's to find")
-_SOLE = "whole nodes are not set aside; ask for all GPUs of a node, or a window (`gangline window`)"
 
 TERMS: dict[str, Term] = {
     "account": partial(_text, "group"),
-    "acctg-freq": _AS_IT_IS,
     "array": _array,
     "begin": partial(_moment, "not_before"),
     "chdir": _workdir,
-    "clusters": partial(_refused, "there is one cluster; choose a pool with --partition"),
-    "comment": _AS_IT_IS,
-    "constraint": partial(_refused, "nodes are told apart by labels: `#GANGLINE node_selector: {key: value}`"),
-    "contiguous": _BINDS,
-    "cpu-bind": _BINDS,
     "cpus-per-gpu": partial(_count, "cpus_per_gpu"),
     "cpus-per-task": partial(_count, "cpus"),
     "deadline": partial(_moment, "deadline"),
     "dependency": _dependency,
-    "distribution": _BINDS,
-    "error": _OUTPUT,
     "exclude": _exclude,
-    "exclusive": partial(_refused, _SOLE),
     "export": _export,
-    "get-user-env": _AS_IT_IS,
-    "gpu-bind": _BINDS,
     "gpus": partial(_gpu_count, "gpus"),
     "gpus-per-node": partial(_gpu_count, "gpus_per_node"),
     "gpus-per-task": partial(_gpu_count, "gpus_per_task"),
     "gres": _gres,
-    "gres-flags": _BINDS,
-    "hint": _BINDS,
     "hold": partial(_flag, "hold"),
     "job-name": partial(_text, "name"),
-    "kill-on-bad-exit": _AS_IT_IS,
-    "licenses": partial(_refused, "licences are not counted; what nodes have is: `#GANGLINE devices: {name: 1}`"),
-    "mail-type": _MAIL,
-    "mail-user": _MAIL,
     "mem": partial(_memory, "memory"),
-    "mem-bind": _BINDS,
     "mem-per-cpu": partial(_memory, "memory_per_cpu"),
     "mem-per-gpu": partial(_memory, "memory_per_gpu"),
-    "nice": partial(_refused, "write `--priority=-N`; higher goes first"),
-    "no-kill": _AS_IT_IS,
-    "no-requeue": _AGAIN,
-    "nodelist": partial(_refused, "a job is not tied to nodes by name; use labels: `#GANGLINE node_selector: {...}`"),
     "nodes": partial(_count, "nodes"),
     "ntasks": partial(_count, "tasks"),
-    "ntasks-per-gpu": partial(_refused, "say how many GPUs each task has: --ntasks with --gpus-per-task"),
     "ntasks-per-node": partial(_count, "per_node"),
-    "open-mode": _OUTPUT,
-    "output": _OUTPUT,
-    "oversubscribe": _AS_IT_IS,
     "partition": partial(_one, "pool", "partition (pool)"),
     "priority": _priority,
-    "profile": _AS_IT_IS,
-    "propagate": _AS_IT_IS,
     "qos": partial(_text, "level"),
-    "quiet": _AS_IT_IS,
-    "requeue": _AGAIN,
-    "reservation": partial(_refused, "dated capacity opens by itself to whom it is for; see `gangline window`"),
     "signal": _signal,
-    "spread-job": _BINDS,
-    "switches": partial(_refused, "ask for closeness by level: `#GANGLINE topology: {preferred: rack}`"),
-    "threads-per-core": _BINDS,
     "time": _time,
-    "verbose": _AS_IT_IS,
-    "wait-all-nodes": _AS_IT_IS,
-    "wckey": _AS_IT_IS,
+    **{name: partial(_noted, name, note) for name, note in NOTED.items()},
+    **{name: partial(_refused, name, why) for name, why in REFUSED.items()},
 }
 """Long name of each option that is known -> what it means."""
 COUNTS = frozenset(
@@ -319,22 +275,22 @@ COUNTS = frozenset(
     }
 )
 """Options that say how many there are of what is shared among the tasks."""
-FLAGS = frozenset(
-    {"contiguous", "exclusive", "get-user-env", "hold", "kill-on-bad-exit", "no-kill", "no-requeue", "oversubscribe"}
-    | {"propagate", "quiet", "requeue", "spread-job", "verbose"}
-)
+FLAGS = SLURM_ONLY_FLAGS | {"hold"}
 """Options without a value, or whose value stands behind = only."""
 SHORT = {
     "A": "account",
     "a": "array",
+    "B": "extra-node-info",
     "b": "begin",
     "C": "constraint",
     "c": "cpus-per-task",
     "D": "chdir",
     "d": "dependency",
     "e": "error",
+    "F": "nodefile",
     "G": "gpus",
     "H": "hold",
+    "i": "input",
     "J": "job-name",
     "k": "no-kill",
     "L": "licenses",
@@ -342,13 +298,16 @@ SHORT = {
     "m": "distribution",
     "N": "nodes",
     "n": "ntasks",
+    "O": "overcommit",
     "o": "output",
     "p": "partition",
     "Q": "quiet",
     "q": "qos",
+    "S": "core-spec",
     "s": "oversubscribe",
     "t": "time",
     "v": "verbose",
+    "W": "wait",
     "w": "nodelist",
     "x": "exclude",
 }

@@ -106,7 +106,7 @@ def test_every_line_that_cannot_be_done_is_told_with_its_number() -> None:
     )
     for part in (
         "line 2: --ntask is no option that is known here; did you mean --ntasks?",
-        "line 3: whole nodes are not set aside",
+        "line 3: --exclusive: whole nodes are not set aside",
         "line 4: 'soon' is no time",
         "line 5: --mem needs a value",
         "line 6: #GANGLINE is followed by a field",
@@ -118,7 +118,7 @@ def test_what_does_not_go_together_is_told_in_the_same_go_as_lines_that_cannot_b
     told = faults("#SBATCH --gpus=3 --nodes=2", "#SBATCH --exclusive", "#SBATCH --array=9-1", "#SBATCH --colour=red")
     for part in (
         "3 GPUs cannot be shared evenly among 2 tasks",
-        "line 3: whole nodes are not set aside",
+        "line 3: --exclusive: whole nodes are not set aside",
         'line 4: --array: "9-1" must go up',
         "line 5: --colour is no option",
     ):
@@ -315,6 +315,51 @@ def test_lines_of_a_script_keep_their_numbers() -> None:
     command = read("#SBATCH -n 1", first="#!/bin/bash", body="echo $LINENO").document["command"]
     ran = subprocess.run(command, env={"PATH": "/usr/bin:/bin"}, capture_output=True, check=True)
     assert ran.stdout == b"3\n"
+
+
+OF_SBATCH = (
+    "account acctg-freq array batch bb bbf begin chdir cluster-constraint clusters comment constraint container "
+    "container-id contiguous core-spec cores-per-socket cpu-freq cpus-per-gpu cpus-per-task deadline delay-boot "
+    "dependency distribution error exclude exclusive export export-file extra extra-node-info get-user-env gid "
+    "gpu-bind gpu-freq gpus gpus-per-node gpus-per-socket gpus-per-task gres gres-flags hint hold ignore-pbs "
+    "input job-name kill-on-invalid-dep licenses mail-type mail-user mcs-label mem mem-bind mem-per-cpu "
+    "mem-per-gpu mincpus network nice no-kill no-requeue nodefile nodelist nodes ntasks ntasks-per-core "
+    "ntasks-per-gpu ntasks-per-node ntasks-per-socket open-mode output overcommit oversubscribe parsable "
+    "partition power prefer priority profile propagate qos quiet reboot requeue reservation resv-ports segment "
+    "signal sockets-per-node spread-job stepmgr switches test-only thread-spec threads-per-core time time-min tmp "
+    "tres-bind tres-per-task uid use-min-nodes verbose wait wait-all-nodes wckey wrap "
+)
+"""The long options of its manual, but for those that ask it about itself."""
+
+
+def test_every_option_of_sbatch_is_known_so_that_none_is_taken_for_a_slip_of_the_pen() -> None:
+    assert not [option for option in OF_SBATCH.split() if option not in TERMS]
+    assert "no option that is known" in faults("#SBATCH --ntask=2")
+
+
+def test_a_script_with_many_options_is_taken_and_each_note_names_its_option() -> None:
+    notes = read(
+        "#SBATCH --ntasks-per-socket=1 --ntasks-per-core=1 --time-min=00:01:00 --kill-on-invalid-dep=yes --parsable -W",
+        "#SBATCH --core-spec=0 --use-min-nodes --cpu-freq=high -B 1:4:2 -v --resv-ports -n 2 -c 3",
+    )
+    assert (notes.document["tasks"], notes.document["cpus"]) == (2, 3)
+    assert "line 2: --time-min: a time limit is not shortened" in " ".join(notes.notes)
+    assert [note.split()[2] for note in notes.notes if note.startswith("line 3")] == [
+        "--core-spec:",
+        "--use-min-nodes:",
+        "--cpu-freq:",
+        "--extra-node-info:",
+        "--verbose:",
+        "--resv-ports:",
+    ]
+
+
+def test_what_would_be_missed_says_what_to_write_instead() -> None:
+    told = faults("#SBATCH --tmp=1G --mincpus=4 --container=x -F nodes.txt -O --nice", "#SBATCH --tres-per-task=cpu:4")
+    for words in ("--tmp: room on disks", "--mincpus: say what", "`#GANGLINE image", "--nodefile: a job", "cpus: 0.5"):
+        assert words in told
+    assert "--priority" in told
+    assert "line 3: --tres-per-task: say what each task has" in told
 
 
 def test_every_option_has_a_meaning_and_every_short_name_an_option() -> None:

@@ -23,6 +23,7 @@ CODE = re.compile(r"```.*?```|`[^`\n]+`", re.DOTALL)
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 PATH = re.compile(r"`((?:libs|services|tests|tools|docs|docker|requirements)/[\w./*-]*)`")
 VERB = re.compile(r"(?:^|[`$>] ?)gangline ([a-z]+)", re.MULTILINE)
+ADVISED = re.compile(r"`gangline ([a-z]+)")
 MAKE = re.compile(r"(?:^|[`$>] ?)make ([a-z]+)", re.MULTILINE)
 
 
@@ -52,6 +53,15 @@ def test_every_shown_command_is_one_of_ours(page: str) -> None:
     shown = "\n".join(code(page))
     assert set(VERB.findall(shown)) - KNOWN_VERBS == set()
     assert set(MAKE.findall(shown)) - TARGETS == set()
+
+
+def test_every_command_that_a_message_advises_is_one_of_ours() -> None:
+    sources = (
+        path for floor in ("libs", "services") for kind in ("py", "js") for path in (ROOT / floor).rglob(f"*.{kind}")
+    )
+    advised = {(verb, path.name) for path in sources for verb in ADVISED.findall(path.read_text(encoding="utf-8"))}
+    assert len(advised) > len(KNOWN_VERBS)
+    assert sorted((verb, name) for verb, name in advised if verb not in KNOWN_VERBS) == []
 
 
 @pytest.mark.parametrize("folder", SERVICES)
