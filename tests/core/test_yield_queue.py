@@ -108,7 +108,9 @@ def test_of_those_that_wait_it_goes_first_and_is_told_before_whom_and_behind_who
     assert [one.job for one in ordered.candidates][:2] == [2, 1], "the third has the room, and had its share by now"
     told = explain(there.state, 2, there.at)
     assert told is not None
-    assert any("those go first that are taken to need less than 6400, until" in note for note in told.notes)
+    assert any(
+        "had less than 0.22 GPU-hours or are taken to need less than 1.78 more, until" in note for note in told.notes
+    )
 
 
 def test_who_runs_longer_than_it_said_is_looked_at_when_it_does():
@@ -152,8 +154,31 @@ def test_it_is_told_for_whom_it_makes_way_once_it_does():
     there.settle()
     told = explain(there.state, 1, there.at)
     assert told is not None
-    note = "makes way from 2023-11-14 22:15:00 UTC on for jobs that do and are taken to need less than 3200 GPU-seconds"
-    assert any(note in one for one in told.notes)
+    assert (
+        "It checkpoints, and makes way from 2023-11-14 22:15:00 UTC on for jobs that do, too, and had less than 0.22 "
+        "GPU-hours or are taken to need less than 0.89 more; it goes on later where it stopped. Its estimate leaves it "
+        "that much or more; `gangline edit 1 estimate=TIME` says how long it runs in all."
+    ) in told.notes
+
+
+@pytest.mark.parametrize(
+    ("terms", "words"),
+    [
+        ({}, "It has no estimate, so it is taken to need as much as it had; `gangline edit 1 estimate=TIME` says"),
+        ({"estimate_s": 90}, "Its estimate is over, so it is taken to need as much as it had; `gangline edit 1"),
+        ({"estimate_s": 9_000}, "Its estimate leaves it that much or more; `gangline edit 1 estimate=TIME` says"),
+        ({"estimate_s": 9_000, "time_limit_s": 400}, "Its time limit leaves it that much or more."),
+        ({"time_limit_s": 9_000}, "It has no estimate, so it is taken to need as much as it had; `gangline edit 1"),
+    ],
+)
+def test_it_is_told_what_says_how_much_it_needs_still_and_how_to_say_it_better(terms, words):
+    there = World(node("n1")).set_policy(yield_after_gpu_s=SHARE_S, yield_run_s=60)
+    there.submit(spec("long", gpus=8, checkpoints=True, **terms))
+    there.settle()
+    there.wait(110)
+    told = explain(there.state, 1, there.at)
+    assert told is not None
+    assert any("makes way now for jobs that do" in note and words in note for note in told.notes)
 
 
 # --- however jobs say what they need, nobody goes and comes in turn for ever ---------------------------------

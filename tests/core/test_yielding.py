@@ -183,7 +183,8 @@ def test_it_is_told_that_it_lets_others_pass_and_until_when():
     waiting = explain(there.state, 1, there.at)
     assert waiting is not None
     assert any(
-        "It checkpoints and had 880 GPU-seconds, so those go first that are taken to need less than 800, until" in note
+        "It checkpoints and had 0.24 GPU-hours, so those go first that had less than 0.22 GPU-hours or are taken to "
+        "need less than 0.22 more, until" in note
         for note in waiting.notes
     )
     assert "lets_pass" in dict(waiting.terms)
