@@ -111,10 +111,17 @@ def _terms(parser: ArgumentParser) -> None:
         "--service-class", default="", choices=SERVICE_CLASSES, help="how safe the job is from preemption"
     )
     group.add_argument("--time-limit", "-t", default="", metavar="TIME", help="stop after this, such as 1h30m")
-    group.add_argument("--estimate", default="", metavar="TIME", help="how long you think it runs; helps backfill")
+    group.add_argument(
+        "--estimate",
+        default="",
+        metavar="TIME",
+        help="how long you think it runs in all; lets it into gaps, and says for whom it makes way if it checkpoints",
+    )
     group.add_argument("--grace", default="", metavar="TIME", help="time between the stop signal and the kill")
     group.add_argument(
-        "--checkpoints", action="store_true", help="told to stop it saves its work, and goes on from there later"
+        "--checkpoints",
+        action="store_true",
+        help="told to stop it saves its work, and goes on from there later; such jobs make way for each other",
     )
     group.add_argument("--retries", default=None, type=int, metavar="N", help="further attempts after a failure")
     group.add_argument(

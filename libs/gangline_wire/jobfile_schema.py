@@ -285,7 +285,12 @@ JOB_PROPERTIES: dict[str, Schema] = {
         "10m",
         least=1,
     ),
-    "estimate": _duration("How long you think it runs.", "90m", least=1),
+    "estimate": _duration(
+        "How long you think it runs in all. It lets the job into gaps before others' dates, and says for whom one that "
+        "checkpoints makes way. It stops nothing.",
+        "90m",
+        least=1,
+    ),
     "protected": {
         "anyOf": [*_duration("", least=0)["anyOf"], {"const": FOREVER}],
         "description": "It is never preempted in the first time of a run, or in all of it.",
@@ -313,8 +318,9 @@ JOB_PROPERTIES: dict[str, Schema] = {
     "checkpoints": {
         "type": "boolean",
         "description": "True says that it can be stopped at any time: told to stop it saves its work within its grace, "
-        "and goes on from there when it starts again. It may then take the room of such jobs that had much, and makes "
-        "way for those that had less (see docs/orderings.md).",
+        "and goes on from there when it starts again. It may then take the room of such jobs that had their share (16 "
+        "GPU-hours, if the pool says nothing else) and need more still than it does, and once it had its own makes way "
+        "for those that had not, or need less still by what they say (estimate). See docs/orderings.md.",
     },
     **ORDER_PROPERTIES,
     "hold": {"type": "boolean", "description": "True admits it held, until it is released."},

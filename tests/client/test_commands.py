@@ -533,6 +533,21 @@ async def test_show_tells_of_lost_members_and_of_cells_taken_over(platform: Fake
     assert "goes on later where it stopped (checkpoints)" in told
 
 
+async def test_show_tells_what_was_said_of_how_long_it_runs(platform: FakePlatform) -> None:
+    said = spec("train", time_limit_s=9_000, estimate_s=5_400)
+    job = v.JobView(
+        id=7, name="train", state="running", slurm="R", group="lab", user="ada", pool="default", time_limit_s=9_000
+    )
+    platform.answer("GET", "/v1/jobs/7", msgspec.structs.replace(job, spec=said))
+    platform.answer("GET", "/v1/jobs/7/history", v.HistoryView(job=7, events=()))
+    told = (await gangline(platform.url, "show", "7")).out.split()
+    assert " ".join(told[told.index("Time") :]).startswith("Time limit 2h30m Estimate 1h30m")
+    platform.answer("GET", "/v1/jobs/7", msgspec.structs.replace(job, spec=spec("train"), time_limit_s=0))
+    silent = (await gangline(platform.url, "show", "7")).out
+    assert "Estimate" not in silent
+    assert "Time limit" not in silent
+
+
 async def test_the_history_of_a_policy_says_where_all_of_a_long_value_is(platform: FakePlatform) -> None:
     change = v.ValueView("lease_s", 0, 9)
     short = v.SettingEditView(

@@ -52,7 +52,8 @@ async def test_from_the_token_to_a_cancelled_job(tmp_path: Path) -> None:
         await page.until("0 of 12")
         assert "token" not in await page.run("location.href")
 
-        big = await client.submit(job("takes-all", gpus=8, gpu_models=["A100"]))
+        long = {"time_limit": "2h30m", "estimate": "1h30m"}
+        big = await client.submit(job("takes-all", gpus=8, gpu_models=["A100"], **long))
         await page.until("8 of 12")
         other = await client.submit(job("<b>waits</b>", gpus=8, gpu_models=["A100"]))
         overview = await page.until("<b>waits</b>")
@@ -75,6 +76,8 @@ async def test_from_the_token_to_a_cancelled_job(tmp_path: Path) -> None:
         await page.press("n1")
         await page.press(str(big.id))
         await page.until("takes-all")
+        facts = await page.until("Time limit")
+        assert "Estimate" in facts
         await page.run("history.back()")
         await page.press("Drain")
         await page.until("Take work again")

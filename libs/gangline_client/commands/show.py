@@ -8,6 +8,7 @@ from gangline_client.session import Session, emit, find_job, repeat, watch_inter
 from gangline_client.table import Column, Paint, Row
 from gangline_client.words import STATE_PAINT, command_line, job_asks, job_label, state_cell
 from gangline_wire import views as v
+from gangline_wire.durations import show_seconds
 
 TASK_COLUMNS = (
     Column("TASK"),
@@ -79,6 +80,8 @@ def _facts(session: Session, job: v.JobView) -> None:
     console.fact("Deadline", q.moment(job.deadline_ms) if job.deadline_ms else "")
     for asks in job_asks(job.spec) if job.spec is not None else []:
         console.fact("Asks for", asks)
+    for name, seconds in _times(job):
+        console.fact(name, show_seconds(seconds) if seconds else "")
     for role in job.spec.roles if job.spec is not None else ():
         console.fact("Command", command_line(role.command))
     for name, text in _lately(job, now_ms=now_ms):
@@ -97,6 +100,11 @@ def _facts(session: Session, job: v.JobView) -> None:
         console.fact("Stopped", "goes on later where it stopped (checkpoints)")
     console.fact("Exit code", "" if job.exit_code is None else str(job.exit_code))
     console.fact("Labels", ", ".join(f"{key}={value}" for key, value in sorted(job.labels.items())))
+
+
+def _times(job: v.JobView) -> list[tuple[str, int]]:
+    """What was said of how long it runs, in s; 0 where nothing was."""
+    return [("Time limit", job.time_limit_s), ("Estimate", 0 if job.spec is None else job.spec.estimate_s)]
 
 
 def _attempts(job: v.JobView) -> str:

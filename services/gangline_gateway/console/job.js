@@ -50,6 +50,8 @@ function Facts({ job }) {
     ["Group, user", `${job.group}, ${job.user}`],
     ["Pool, level, priority", `${job.pool}, ${job.level || "normal"}, ${job.priority || 0}`],
     ["Asks for", `${amounts(job.gpu_milli, job.size)}${range(job.spec)}, ${job.service_class || "burstable"}`],
+    ["Time limit", job.time_limit_s ? duration(job.time_limit_s * 1000) : ""],
+    ["Estimate", job.spec && job.spec.estimate_s ? duration(job.spec.estimate_s * 1000) : ""],
     ["Has", job.gpu_milli_held ? amounts(job.gpu_milli_held, sum(job.sizes)) : ""],
     ["Submitted", clock(job.submitted_ms)],
     ["Started", job.started_ms ? `${clock(job.started_ms)}, after ${duration(job.waited_ms || 0)}` : ""],
