@@ -1,11 +1,13 @@
 """What is cleared for a job goes to whoever would have it sent away as soon as it worked, not by priority alone."""
 
 import pytest
+from msgspec.structs import replace
 from tests.core.test_goes_on_before_others import at_rest
 from tests.core.test_pausing import gpu_spec
 from tests.make import gpu_amount, group, node, spec
 from tests.watched import Watched
 
+from gangline_core.facts import GroupSet
 from gangline_core.ids import JobId
 from gangline_core.job import JobState
 from gangline_core.spec import ServiceClass
@@ -73,6 +75,23 @@ def test_whose_victims_are_gone_does_not_start_before_a_more_important_one_that_
     decided = world.round()
     assert decided is not None
     assert ([one.job for one in decided.placements], decided.claims_dropped) == ([heir], (waits,))
+
+
+def test_who_starts_by_its_age_is_left_to_work_by_those_only_whom_it_passed() -> None:
+    """Seed 1600531: the older one stood before it, was not passed, and would have had it paused by the next round."""
+    limited = group("x", limit=gpu_amount(1))
+    world = Watched(node("n1", gpus=4), groups=[limited, group("y")])
+    world.set_policy(ordering="priority", starvation_s=60, starvation_percent=100)
+    world.submit_running(spec(gpus=4, group="y", grace_s=600), "n1")
+    older = world.submit(gpus=4, group="x", priority=2)
+    waits = world.submit(gpus=4, group="y", priority=1)
+    world.round()
+    assert list(world.state.kept.claims) == [waits]
+    world.wait(70).tell("admission", GroupSet(group=replace(limited, limit=gpu_amount(4)), by="test"))
+    world.stop_all()
+    decided = world.round()
+    assert decided is not None
+    assert ([one.job for one in decided.placements], decided.claims_dropped) == ([older], (waits,))
 
 
 def test_of_two_whose_victims_are_gone_one_makes_room_and_the_other_starts() -> None:

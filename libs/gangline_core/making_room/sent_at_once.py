@@ -9,7 +9,7 @@ from gangline_core.groups import ancestors
 from gangline_core.job import Job, JobState
 from gangline_core.making_room.losses import effective_priority, is_protected, is_shielded
 from gangline_core.making_room.service_order import sinks_below, would_be_below
-from gangline_core.making_room.shields import is_due
+from gangline_core.making_room.shields import will_be_left_to_work
 from gangline_core.reserving.passing import promises
 from gangline_core.spec import ServiceClass, may_pause
 from gangline_core.table import Table
@@ -46,11 +46,11 @@ def would_be_sent(table: Table, job: Job, other: Job) -> bool:
         return False
     if other.service_class == ServiceClass.OPPORTUNISTIC:
         return True
-    if is_shielded(other, table.now) or _will_be_shielded(table, other):
+    if is_shielded(other, table.now):
         return False
     if not is_below and _ranks_below(table, other, mine) and would_be_below(table, job, other):
         return False
-    return not table.ledger.is_sheltered(other)
+    return not table.ledger.is_sheltered(other) and not _will_be_shielded(table, other)
 
 
 def _ranks_below(table: Table, other: Job, mine: int) -> bool:
@@ -60,4 +60,4 @@ def _ranks_below(table: Table, other: Job, mine: int) -> bool:
 
 def _will_be_shielded(table: Table, other: Job) -> bool:
     """True when it starts by its age, and nobody more important is to have it sent away."""
-    return other.state == JobState.WAITING and table.policy.starvation_s > 0 and is_due(table, other)
+    return other.state == JobState.WAITING and table.policy.starvation_s > 0 and will_be_left_to_work(table, other)

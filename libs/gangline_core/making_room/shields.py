@@ -8,6 +8,7 @@ is lent all the same, an opportunistic job makes way for everybody, and time sli
 """
 
 from collections.abc import Sequence
+from itertools import takewhile
 
 from msgspec.structs import replace
 
@@ -69,6 +70,21 @@ def is_due(table: Table, job: Job) -> bool:
     if not job.spec.preemptible or job.spec.service_class == ServiceClass.OPPORTUNISTIC:
         return False
     return in_vain_ms(table.state, job, table.now) >= table.policy.starvation_s * 1000
+
+
+def will_be_left_to_work(table: Table, job: Job) -> bool:
+    """True when a waiting job is left to its work if it starts in this round, as far as the round's order tells."""
+    opened = table.pool.open_round
+    if not is_due(table, job) or job.preemptions > 0 or opened is None:
+        return is_due(table, job)
+    jobs, pool = table.state.kept.jobs, table.pool.pool
+    mine = effective_priority(pool, job.spec)
+    behind = takewhile(lambda one: one.job != job.id, reversed(opened.opened.candidates))
+    others = (jobs.get(one.job) for one in behind)
+    return any(
+        other is not None and other.state == JobState.WAITING and effective_priority(pool, other.spec) > mine
+        for other in others
+    )
 
 
 def _is_in_danger(table: Table, name: JobId, passed: dict[JobId, int]) -> bool:
