@@ -85,6 +85,7 @@ WHY: dict[tuple[str, str], str] = {
         "nobody shares GPUs, and every job has its first 16 GPU-hours by age, before what it needs still counts; then "
         "a quarter of the pool is for who waited for a day."
     ),
+    ("B6.trace1", "gangline"): "the same.",
 }
 """Why a page is more than 5 % worse than the best published value of some metric, by benchmark and page."""
 HEAD = [
