@@ -89,12 +89,16 @@ class Party(Struct, frozen=True):
 
 
 class Yielding(Struct, frozen=True):
-    """What the pool's policy says of jobs that make way since they had their share."""
+    """What the pool's policy says of jobs that make way since they had their share, and how two of them stood to it."""
 
     after_gpu_s: int
     run_s: int
     patience_s: int
     """After so long a wait in all nobody takes a job's room that way."""
+    victim_queue: int = 0
+    """By what it was taken to need still; 0 is less than a share, and each doubling of that is one more."""
+    beneficiary_queue: int = 0
+    """The same; 0 also of one that had not had its share, or had waited for long."""
 
 
 class Preemption(Struct, frozen=True):
@@ -242,7 +246,7 @@ def _audited(state: State, message: Message, fact: f.RoundDecided) -> list[Preem
                 together_written=tuple(label(state, job) for job in together),
                 others=others[eviction.beneficiary],
                 decided_again=eviction in evicted,
-                yielding=_yielding(pool.policy) if eviction.rule == BY_YIELD else None,
+                yielding=_yielding(state, eviction, decided_at) if eviction.rule == BY_YIELD else None,
             )
         )
     return found
@@ -319,8 +323,17 @@ def _why_it_keeps_its_room(state: State, job: Job, policy: Policy, asked: tuple[
     return "its group is guaranteed what it held, or it held nothing that helps"
 
 
-def _yielding(policy: Policy) -> Yielding:
-    return Yielding(policy.yield_after_gpu_s, policy.yield_run_s, patience_ms(policy) // 1000)
+def _yielding(state: State, eviction: f.Eviction, at: int) -> Yielding:
+    victim, gains = state.kept.jobs[eviction.job], state.kept.jobs[eviction.beneficiary]
+    table = Table(state, victim.spec.pool, at)
+    policy = table.policy
+    return Yielding(
+        policy.yield_after_gpu_s,
+        policy.yield_run_s,
+        patience_ms(policy) // 1000,
+        victim_queue=live_queue(state, victim, policy, at),
+        beneficiary_queue=passes_above(table, gains) or 0,
+    )
 
 
 def _party(state: State, job: Job, at: int) -> Party:

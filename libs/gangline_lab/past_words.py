@@ -144,8 +144,9 @@ def _yield_lines(one: Preemption) -> list[str]:
     if rule is None:
         return []
     return [
-        f"  both go on where they stopped; it had {victim.had_gpu_s:,} GPU-seconds and job {gains.named} had "
-        f"{gains.had_gpu_s:,}: who had {rule.after_gpu_s:,} makes way for who had less, or waited longest",
+        f"  both go on where they stopped; it had {victim.had_gpu_s:,} GPU-seconds and stood in queue "
+        f"{rule.victim_queue}, job {gains.named} had {gains.had_gpu_s:,} and stood in queue {rule.beneficiary_queue}: "
+        f"who had {rule.after_gpu_s:,} makes way for lower queues, which had less, need less still, or waited longest",
         f"  its run had lasted {duration(max(0, one.at - victim.started_ms))} (one of {duration(1000 * rule.run_s)} is "
         f"left alone); it had waited {duration(victim.waited_ms)} in all (after {duration(1000 * rule.patience_s)} it "
         "makes way no more)",

@@ -113,9 +113,12 @@ def test_an_audit_of_who_makes_way_shows_what_the_rule_looked_at(tmp_path: Path)
     jobs = with_checkpoints(trace((0, 4, 1000), (100, 4, 50)))
     (one,) = preemptions(record(tmp_path / "a", jobs, policy))
     assert (one.rule, one.victim.job, one.victim.had_gpu_s, one.beneficiary.had_gpu_s) == ("yield", 1, 400, 0)
-    assert one.yielding == Yielding(after_gpu_s=300, run_s=60, patience_s=7200)
+    # Its estimate leaves it 3,600 GPU-seconds: twelve shares.
+    assert one.yielding == Yielding(after_gpu_s=300, run_s=60, patience_s=7200, victim_queue=4, beneficiary_queue=0)
     text = "\n".join(audit_lines(one))
-    assert "it had 400 GPU-seconds and job 2 had 0: who had 300 makes way" in text
+    assert (
+        "it had 400 GPU-seconds and stood in queue 4, job 2 had 0 and stood in queue 0: who had 300 makes way" in text
+    )
     assert "its run had lasted 1 min 40 s (one of 1 min 0 s is left alone); it had waited 0 ms in all" in text
 
 
