@@ -1,6 +1,7 @@
 """Processes of the platform's services: started, watched, started again when they die, and ended in order."""
 
 import asyncio
+import logging
 import os
 import signal
 import subprocess
@@ -10,6 +11,8 @@ from pathlib import Path
 
 from gangline_kit.clock import Clock
 from gangline_kit.tasks import Tasks
+
+log = logging.getLogger(__name__)
 
 RESTART_S = 0.2
 RESTART_S_MAX = 5.0
@@ -83,9 +86,10 @@ class Child:
         while True:
             assert self._process is not None, "kept alive after its start"
             began_s = self.clock.monotonic_s()
-            await self._process.wait()
+            code = await self._process.wait()
             if self._stopping:
                 return
+            log.warning("%s ended with code %d; it is started again, and its log is %s", self.name, code, self.log_file)
             wait_s = RESTART_S if self.clock.monotonic_s() - began_s > STEADY_S else min(wait_s * 2, RESTART_S_MAX)
             await self.clock.sleep(wait_s)
             await self._spawn()
