@@ -41,7 +41,7 @@ A change is KEY=VALUE. Keys:
   candidates_max, candidates_per_shape              most jobs one round looks at
   node_tasks_max             most tasks on one node, whatever they ask for (default 512)
   predictor=learnt model=@FILE                      run times from a file of `gangline lab train`
-  and every other field of a policy that is no list, durations without _s, such as hang=10m or backfill_depth=4
+  and every other field of a policy that is no list, such as hang=10m, yield_wait=12h or backfill_depth=4
 Without a value (formula=) it is as by default again.
 """
 

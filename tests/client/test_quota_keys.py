@@ -1,5 +1,6 @@
 """Settings of groups and users as KEY=VALUE: what is written is what is shown, and wrong keys are told."""
 
+import msgspec
 import pytest
 
 from gangline_client.commands.policy import _change
@@ -78,3 +79,12 @@ def test_every_plain_field_of_a_policy_can_be_set_by_its_name() -> None:
         _change(Policy(), ["node_tasks_max=many"])
     with pytest.raises(UsageError, match="no setting"):
         _change(Policy(), ["version=3"])
+
+
+def test_a_duration_of_a_policy_is_read_by_either_of_its_names() -> None:
+    names = [field.name for field in msgspec.structs.fields(Policy) if field.name.endswith("_s")]
+    assert {"yield_wait_s", "starvation_s", "lease_s"} <= set(names)
+    for name in names:
+        for key in (name, name.removesuffix("_s")):
+            assert getattr(_change(Policy(), [f"{key}=1h30m"]), name) == 5400
+            assert getattr(_change(Policy(), [f"{key}=90"]), name) == 90

@@ -152,7 +152,7 @@ def _read(key: str, value: str) -> dict[str, Any]:
     default = getattr(_DEFAULT, field)
     if not value and (key in NAMES or not isinstance(default, str)):
         return {field: default}
-    if field != key:
+    if field.endswith("_s"):
         return {field: seconds(value, flag=key)}
     if isinstance(default, bool):
         if value not in {"true", "false"}:
