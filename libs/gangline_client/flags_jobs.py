@@ -129,7 +129,8 @@ def _terms(parser: ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="JOB",
-        help="start only when this job has succeeded; afterany:JOB when it ended, afternotok:JOB when it failed",
+        help="start only when this job (number or name) has succeeded; afterany:JOB when it ended, afternotok:JOB "
+        "when it failed",
     )
     group.add_argument("--singleton", action="store_true", help="start only when your earlier jobs of its name ended")
     group.add_argument("--begin", default="", metavar="TIME", help="not before 2026-07-01T02:00:00Z, or +2h")

@@ -28,6 +28,7 @@ OF_OTHERS = {
     "scontrol": "gangline show JOB, edit, hold, release, top, rerun, nodes, drain or window",
     "get": "gangline show, nodes, queue or quota",
     "describe": "gangline show JOB, or gangline why JOB",
+    "explain": "gangline why JOB",
     "delete": "gangline cancel JOB",
     "kill": "gangline cancel JOB",
     "stop": "gangline cancel JOB, or gangline suspend JOB",

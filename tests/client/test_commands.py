@@ -533,6 +533,35 @@ async def test_show_tells_of_lost_members_and_of_cells_taken_over(platform: Fake
     assert "goes on later where it stopped (checkpoints)" in told
 
 
+async def test_who_follows_a_job_may_name_it_and_is_told_which_that_is(platform: FakePlatform, tmp_path: Path) -> None:
+    platform.answer("GET", "/v1/jobs", v.JobPage(jobs=(s.WAITING,)))
+    platform.answer("POST", "/v1/jobs", s.WAITING)
+    after = ("--after", "train-resnet", "--after", "afterany:train-resnet", "--after", "afternotok:8_1", "--after", "3")
+    result = await gangline(platform.url, "run", "--detach", *after, "--", "true")
+    assert f"train-resnet is job {s.WAITING.id}." in result.err
+    (asked,) = platform.requests("POST", "/v1/jobs")
+    assert isinstance(asked.body, dict)
+    assert asked.body["after"] == [s.WAITING.id, f"afterany:{s.WAITING.id}", "afternotok:8_1", 3]
+    quiet = await gangline(platform.url, "run", "--detach", "--quiet", "--after", "train-resnet", "--", "true")
+    assert "is job" not in quiet.err
+
+    file = tmp_path / "chain.yaml"
+    file.write_text('name: first\narray: 0-3\ncommand: ["true"]\n---\nname: then\ncommand: ["true"]\n')
+    platform.answer("POST", "/v1/jobs:batch", batch(2))
+    flags = ("--after", "afterany:train-resnet")
+    assert (await gangline(platform.url, "submit", str(file), *flags)).code == 0
+    told = platform.requests("POST", "/v1/jobs:batch")[-1].body
+    assert isinstance(told, dict)
+    assert [job["after"] for job in told["jobs"]] == [[f"afterany:{s.WAITING.id}"]] * 2
+    await gangline(platform.url, "submit", str(file), "--after", "first", "--after", "first_2")
+    told = platform.requests("POST", "/v1/jobs:batch")[-1].body
+    assert isinstance(told, dict)
+    assert told["jobs"][1]["after"] == ["first", "first_2"]
+
+    platform.answer("GET", "/v1/jobs", v.JobPage(jobs=()))
+    assert "there is no job named gone" in (await gangline(platform.url, "run", "--after", "gone", "--", "true")).err
+
+
 async def test_show_tells_what_was_said_of_how_long_it_runs(platform: FakePlatform) -> None:
     said = spec("train", time_limit_s=9_000, estimate_s=5_400)
     job = v.JobView(

@@ -7,6 +7,7 @@ from contextlib import aclosing
 from gangline_client import quantities as q
 from gangline_client.client import ENDED_STATES
 from gangline_client.commands import documents, foretold
+from gangline_client.commands.after_names import numbered
 from gangline_client.commands.wait import outcome
 from gangline_client.errors import ClientError
 from gangline_client.session import Session, emit
@@ -27,6 +28,7 @@ QUIET_STATES = frozenset({"held", "waiting", "suspended"})
 
 async def run(session: Session, args: Namespace) -> int:
     """Submit what the flags describe and stay with it; the job's exit code."""
+    args.after = await numbered(session, args.after, is_quiet=args.quiet)
     document = documents.run_document(args, environ=session.environ, folder=session.folder, now_ms=session.now_ms())
     document = documents.with_defaults(document, group=session.settings.group, pool=session.settings.pool)
     job = await session.client.submit(document, dry_run=args.dry_run)

@@ -5,6 +5,7 @@ from argparse import Namespace
 
 from gangline_client.client import BATCH_JOBS_MAX
 from gangline_client.commands import documents, foretold
+from gangline_client.commands.after_names import numbered
 from gangline_client.commands.wait import wait_for_all
 from gangline_client.errors import InputError, ProblemError
 from gangline_client.problems import PlacedProblemError
@@ -31,6 +32,7 @@ async def submit(session: Session, args: Namespace) -> int:
             next_step="Split the file; each call is all or nothing.",
         )
     group, pool = args.group or session.settings.group, args.pool or session.settings.pool
+    args.after = await numbered(session, args.after, in_call={str(one.document.get("name", "")) for one in sources})
     told = [documents.with_flags(source, args) for source in sources]
     jobs = [documents.with_defaults(document, group=group, pool=pool) for document in told]
     try:
