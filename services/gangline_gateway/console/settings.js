@@ -64,6 +64,21 @@ function Policy({ of, known, who, reload }) {
   </section>`;
 }
 
+const SIZES = { d: 86400, h: 3600, m: 60, s: 1 };
+
+/** A setting's value as people write it: durations also as 1h30m. */
+function read(name, { type, default: usual }, text) {
+  if (type === "string") return text;
+  if (name.endsWith("_s") && /^([0-9]+[dhms])+$/.test(text)) {
+    return [...text.matchAll(/([0-9]+)([dhms])/g)].reduce((sum, [, amount, unit]) => sum + Number(amount) * SIZES[unit], 0);
+  }
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new Error(`${text} is no value of ${name}; write it like ${plain(usual)}${name.endsWith("_s") ? ", or like 1h30m" : ""}.`);
+  }
+}
+
 /** One setting, tried first and set then; whoever was faster is not overwritten. */
 function Change({ of, known, reload }) {
   const names = Object.keys(known).filter((name) => !MEANT_BY_ITSELF.includes(name));
@@ -75,7 +90,7 @@ function Change({ of, known, reload }) {
     setSaid("");
     const { [name]: _, version: __, ...rest } = of.policy;
     const own = text.trim();
-    const body = own === "" ? rest : { ...rest, [name]: known[name].type === "string" ? own : JSON.parse(own) };
+    const body = own === "" ? rest : { ...rest, [name]: read(name, known[name], own) };
     const query = { ...(dry_run ? { dry_run: true } : {}), why };
     const done = await call("PUT", `/v1/policies/${encodeURIComponent(of.pool)}`, { query, body, headers: { "If-Match": `"${of.version || 0}"` } });
     setSaid([dry_run ? "It would hold from the next round on." : "It holds from the next round on.", ...(done.doubts || [])].join(" "));
