@@ -18,6 +18,7 @@ import gangline_core.fold.killed as fold_killed
 import gangline_core.fold.life as fold_life
 import gangline_core.fold.tasks as fold_tasks
 import gangline_core.making_room.losses as losses
+import gangline_core.making_room.yielding as yielding
 import gangline_core.placement.search as search
 import gangline_core.scoring.first_by_age as first_by_age
 from dollhouse.plan import FLEETS, Ask, Event, Plan
@@ -56,6 +57,10 @@ def nobody_is_left_to_work(patch: pytest.MonkeyPatch) -> None:
 
 def age_counts_everywhere(patch: pytest.MonkeyPatch) -> None:
     everywhere(patch, first_by_age.is_part_left, lambda used, layout, policy: True)
+
+
+def nobody_asks_who_needs_less(patch: pytest.MonkeyPatch) -> None:
+    everywhere(patch, yielding.passes_above, lambda table, job: 0 if job.spec.checkpoints else None)
 
 
 def leases_cut_off_whom_they_cut_off_before(patch: pytest.MonkeyPatch) -> None:
@@ -170,6 +175,7 @@ def story(*events: tuple[float, str, int, float], asks: dict[float, list[Ask]], 
 
 FULL = [Ask(gpu_milli=WHOLE_NODE, run_s=60) for _ in range(3)]
 """All but two GPUs of the houses are taken."""
+SAVED = [replace(ask, saves=True) for ask in FULL]
 KEPT_FROM_WORK = {
     1.0: [*(Ask(gpu_milli=WHOLE_NODE, run_s=140, priority=2) for _ in range(2)), Ask(gpu_milli=WHOLE_NODE, run_s=60)],
     14.0: [Ask(gpu_milli=WHOLE_NODE, run_s=25, priority=2)],
@@ -215,6 +221,10 @@ RULES: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], Plan]] = {
     "age counts everywhere": (
         age_counts_everywhere,
         story((0.5, "policy", 90, 0.0), asks={1.0: FULL, 3.0: [Ask(run_s=60) for _ in range(14)]}),
+    ),
+    "nobody asks who needs less": (
+        nobody_asks_who_needs_less,
+        story((0.5, "saves", 0, 0.0), asks={1.0: SAVED, 3.0: SAVED}),
     ),
     "leases cut off whom they cut off before": (
         leases_cut_off_whom_they_cut_off_before,

@@ -5,7 +5,7 @@ from random import Random
 import pytest
 from tests.make import World, node, spec
 
-from dollhouse.saving import FIRST_SEED, saving
+from dollhouse.saving import FIRST_SEED, FIRST_TOLD_SEED, saving, telling
 from dollhouse.wider import draw_plan
 from dollhouse.yields import Policies, yields
 from gangline_core.cluster import Policy
@@ -18,6 +18,14 @@ def test_some_runs_have_such_jobs_and_earlier_seeds_mean_what_they_meant():
     assert 4 <= sum("saves" in kind for kind in kinds) <= 20
     plan = draw_plan(17)
     assert all(saving(plan, Random(number)) is plan for number in range(60))
+    assert telling(plan) is plan
+
+
+def test_from_some_seed_on_they_say_how_long_they_take_truly_or_not():
+    plans = [draw_plan(seed) for seed in range(FIRST_TOLD_SEED, FIRST_TOLD_SEED + 20)]
+    asks = [ask for plan in plans for event in plan.events for ask in event.asks]
+    assert {ask.saves for ask in asks if ask.told_s} == {True}
+    assert {round(ask.told_s / ask.run_s, 1) for ask in asks if ask.saves and ask.run_s > 20} == {0, 0.5, 1, 3}
 
 
 @pytest.mark.parametrize(

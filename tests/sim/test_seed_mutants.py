@@ -27,6 +27,7 @@ from dollhouse.policies import EARLIER, FIRST_SHORT_SEED
 from dollhouse.pressed import FIRST_SEED as FIRST_PRESSED_SEED
 from dollhouse.rare import FIRST_SEED, KINDS, kind_of
 from dollhouse.reaped import FIRST_SEED as FIRST_REAPED_SEED
+from dollhouse.saving import FIRST_TOLD_SEED
 from dollhouse.wider import draw_plan
 from gangline_admission.vault import Vault
 from gangline_core import facts as f
@@ -44,6 +45,7 @@ SEEDS_MOST = 2_000
 LEASES = "leases cut off whom they cut off before"
 """Only runs of later seeds have leases that are short enough to notice it."""
 LEAVING = "nobody looks again at who leaves"
+NEEDS_LESS = "nobody asks who needs less"
 ENDED, EXCUSED = "supervisors are ended for ever", "closed nodes excuse nobody"
 """Only runs of the last ones have machines that do so."""
 """Only runs of still later ones have enough that hangs as it ends."""
@@ -227,6 +229,7 @@ NEEDS: dict[str, Callable[[Plan], bool]] = {
     "the agent stays when cut off": lambda plan: _long(plan, "swallow") or _long(plan, "cut"),
     "jobs stay on failed cards": lambda plan: any(event.what == "gpu" for event in plan.events),
     "failed cards are used": lambda plan: any(event.what == "gpu" for event in plan.events),
+    NEEDS_LESS: lambda plan: any(event.what == "saves" for event in plan.events),
     ENDED: lambda plan: any(event.what == "reap" for event in plan.events),
     EXCUSED: lambda plan: any(event.what == "reap" for event in plan.events),
 }
@@ -253,6 +256,7 @@ SEEDS = {
     "nobody is protected": 1829,
     "nobody is left to work": 1800,
     "age counts everywhere": 71,
+    NEEDS_LESS: 1_800_179,
     LEASES: 1_500_034,
     ENDED: 1_700_206,
     EXCUSED: 1_700_006,
@@ -306,6 +310,7 @@ def may_notice(name: str, plan: Plan) -> bool:
 
 def seeds_for(name: str) -> range:
     later = {LEASES: FIRST_SHORT_SEED, LEAVING: FIRST_PRESSED_SEED} | dict.fromkeys((ENDED, EXCUSED), FIRST_REAPED_SEED)
+    later[NEEDS_LESS] = FIRST_TOLD_SEED
     first = FIRST_SEED if name in RARE else later.get(name, 0)
     return range(first, first + SEEDS_MOST)
 

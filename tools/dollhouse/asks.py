@@ -48,6 +48,7 @@ def job_file(ask: Ask, jobs: Sequence[int], *, now_ms: int = 0, number: int = 0)
     document |= {"gpu_memory_most": most} if ask.tells_ms or ask.stages else {}
     document["attributes"] |= dict(zip(STAGE_NAMES, STAGES[ask.stages], strict=False))
     document |= {"estimate": max(1, round(ask.run_s))} if ask.stages else {}
+    document |= {"estimate": ask.told_s} if ask.told_s else {}
     document |= {"min": ask.least} if ask.least else {}
     document |= {"max": ask.most} if ask.most else {}
     document |= {"topology": {"required": ask.topology}} if ask.topology else {}

@@ -69,6 +69,8 @@ class Ask(Struct, frozen=True, omit_defaults=True):
     """Which of `asks.STAGES` it says that its iterations have, and how much of the memory it uses; 0 says neither."""
     most_gib: int = 0
     """With `stages`, how much of each GPU's memory it uses at most, in GiB; 0 is as much as lets two share it."""
+    told_s: int = 0
+    """How long it says that it runs; 0 says nothing."""
 
 
 class Event(Struct, frozen=True, omit_defaults=True):

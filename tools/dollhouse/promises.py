@@ -78,7 +78,6 @@ PROMISES: tuple[Promise, ...] = (
             "history.History._claims_end_well": EVERY,
             "invariants.victims_wait_for_somebody": EVERY,
             "lease_moves.LeaseMoves.opened": EVERY,
-            "yields.yields": EVERY,
         },
         ("nobody is promised the room of victims", "nobody waits for quota"),
         "O5",
@@ -143,6 +142,11 @@ PROMISES: tuple[Promise, ...] = (
         "who waited for long goes first on a part of the pool, and the ordering counts on the rest",
         {"by_age.ByAge.faults": EVERY},
         ("age counts everywhere",),
+    ),
+    Promise(
+        "who goes on where it stopped makes way only after its share, for one that does as well and needs less still",
+        {"yields.yields": EVERY},
+        ("nobody asks who needs less",),
     ),
     Promise(
         "whose supervisor is ended again and again is held, and not for what a node does to several",

@@ -19,6 +19,8 @@ SAVERS = (
 """Policies under which they do."""
 FIRST_SEED, PART, JOBS = 950_000, 1 / 6, 16
 """Earlier seeds keep their meaning."""
+FIRST_TOLD_SEED = 1_800_000
+"""From here on most of them say how long they take."""
 
 
 def saving(plan: Plan, draw: Random) -> Plan:
@@ -31,6 +33,20 @@ def saving(plan: Plan, draw: Random) -> Plan:
     events += [Event(at_s=at_s, what="submit", asks=(_ask(draw),)) for at_s in times]
     others = [replace(one, asks=tuple(_said(ask, draw) for ask in one.asks)) for one in plan.events]
     return replace(plan, events=tuple(sorted((*others, *events), key=lambda event: event.at_s)))
+
+
+def telling(plan: Plan) -> Plan:
+    """The plan with estimates of most jobs that checkpoint: true ones, and such that are too long or too short."""
+    if plan.seed < FIRST_TOLD_SEED:
+        return plan
+    draw = Random(f"telling {plan.seed}")
+    events = [replace(one, asks=tuple(_told(ask, draw) for ask in one.asks)) for one in plan.events]
+    return replace(plan, events=tuple(events))
+
+
+def _told(ask: Ask, draw: Random) -> Ask:
+    factor = draw.choice((0, 0.5, 1, 1, 3))
+    return replace(ask, told_s=round(ask.run_s * factor)) if ask.saves else ask
 
 
 def _ask(draw: Random) -> Ask:
