@@ -6,7 +6,7 @@ said beside. Durations are not known exactly and users react, so both sides are 
 every difference carries the interval that this gives.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import exp
 from random import Random
 
@@ -52,9 +52,15 @@ class Change(Struct, frozen=True):
     without: str = ""
     """A group whose jobs never come."""
 
-    def words(self) -> list[str]:
-        """The change, in words."""
-        said = [f"policy of pool {pool}: {policy.ordering}" for pool, policy in self.policies.items()]
+    def words(self, inputs: Iterable[Input] = ()) -> list[str]:
+        """The change, in words; of policies with what these inputs of history set and they leave as by default."""
+        set_last = {told.fact.pool: told.fact.policy for told in inputs if isinstance(told.fact, f.PolicySet)}
+        said = []
+        for pool, policy in self.policies.items():
+            lost = ", ".join(_unset(set_last.get(pool, policy), policy))
+            said.append(
+                f"policy of pool {pool}: {policy.ordering}" + (f", and without the {lost} that it had" if lost else "")
+            )
         said += [f"group {group.path or '(all)'} as given" for group in self.groups]
         if self.nodes:
             gpus = counted(sum(len(node.gpus) for node in self.nodes), "GPU")
@@ -64,6 +70,15 @@ class Change(Struct, frozen=True):
         if said and self.conditions != Conditions():
             said.append(f"simulated on both sides with {conditions_text(self.conditions)}")
         return said
+
+
+def _unset(was: Policy, policy: Policy) -> Iterator[str]:
+    """Settings that were set, and are as by default here."""
+    usual = Policy()
+    for name in policy.__struct_fields__:
+        own, before, default = (getattr(one, name) for one in (policy, was, usual))
+        if name != "version" and own == default != before:
+            yield name
 
 
 def conditions_text(conditions: Conditions) -> str:
@@ -245,7 +260,7 @@ def _answer(history: History, change: Change, runs: list[tuple[RunResult, RunRes
     changes = sorted((_change(history, pair) for pair in pairs), key=lambda one: (-one.gain_ms, one.job))
     differs = [place for place, old, new in pairs if old.first_started_ms != new.first_started_ms]
     return Answer(
-        change=change.words(),
+        change=change.words(history.inputs),
         parts=(
             _part_of("everybody", paired, {place for place, _, _ in pairs}),
             *(_part_of(group, paired, {place for place, old, _ in pairs if old.group == group}) for group in groups),

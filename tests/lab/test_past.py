@@ -191,6 +191,16 @@ def test_the_answer_says_which_sizes_and_lengths_gain_and_lose(tmp_path: Path) -
     assert (answer.preemptions_before, answer.preemptions_after) == (0, 0)
 
 
+def test_settings_of_the_past_that_a_page_leaves_out_are_named(tmp_path: Path) -> None:
+    history = read_history(
+        record(tmp_path / "a", trace((0, 4, 60)), Policy(ordering="fifo", starvation_s=7, lease_s=9))
+    )
+    answer = what_if(history, Change(policies={"default": Policy(ordering="priority", lease_s=9)}), varied=0)
+    assert answer.change == ["policy of pool default: priority, and without the starvation_s that it had"]
+    whole = what_if(history, Change(policies={"default": Policy(starvation_s=7, lease_s=9)}), varied=0)
+    assert whole.change == ["policy of pool default: weighted, and without the ordering that it had"]
+
+
 def test_another_quota(tmp_path: Path) -> None:
     jobs = trace((0, 2, 100), (0, 2, 100), groups=("a", "a"))
     change = Change(groups=(Group(path="a", limit={"gpu_milli": 2000}),))

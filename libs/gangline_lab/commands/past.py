@@ -49,7 +49,9 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
         "cluster, or without a group; several changes may be combined.",
     )
     _of_archive(asking)
-    asking.add_argument("--policy", type=Path, metavar="FILE", help="another policy (YAML)")
+    asking.add_argument(
+        "--policy", type=Path, metavar="FILE", help="another policy (YAML); what it leaves out is as by default"
+    )
     asking.add_argument("--quota", type=Path, metavar="FILE", help="groups as they should be (YAML, `groups: [...]`)")
     asking.add_argument("--nodes", action="append", default=[], metavar="+8xH100", help="further machines")
     asking.add_argument("--without", default="", metavar="GROUP", help="as if this group had never come")
