@@ -28,6 +28,8 @@ class EndedInARow:
         """How often somebody was held."""
         self._row: dict[JobId, dict[int, NodeId]] = defaultdict(dict)
         """Per job the attempts that ended so, and where."""
+        self._held: set[JobId] = set()
+        """Whom somebody holds or suspends: that a supervisor was ended is only what the job was told last."""
 
     def faults(
         self, state: State, message: Message, step: Step, jobs: Mapping[JobId, Job], tasks: Mapping[TaskId, Task]
@@ -40,10 +42,14 @@ class EndedInARow:
                 if task is not None and not task.stop and task.job not in ended:
                     ended[task.job] = None
                     self._note(state, message, fact, jobs, task)
-            elif isinstance(fact, f.HoldSet) and not fact.held:
-                for job in jobs.values():
-                    if fact.job in (job.id, job.array):
-                        self._row.pop(job.id, None)
+            elif isinstance(fact, f.HoldSet):
+                named = [job.id for job in jobs.values() if fact.job in (job.id, job.array)]
+                if fact.held:
+                    self._held.update(named)
+                    continue
+                self._held.difference_update(named)
+                for job_id in named:
+                    self._row.pop(job_id, None)
             elif isinstance(fact, f.NodeQuarantined) and fact.problem:
                 for row in self._row.values():
                     for attempt in [attempt for attempt, node in row.items() if node == fact.node]:
@@ -56,7 +62,7 @@ class EndedInARow:
             is_for_that = job.reason is not None and job.reason.code == ReasonCode.KILLED and job.pause is None
             if moved.after == JobState.SUSPENDED and is_for_that:
                 self.met += 1
-                if often < MOST:
+                if often < MOST and job.id not in self._held:
                     yield f"job {job.id} is held though its supervisors were ended in {often} attempts only"
             elif moved.after == JobState.STARTING and often >= MOST:
                 yield f"job {job.id} begins though its supervisors were ended in {often} attempts in a row"
