@@ -44,3 +44,5 @@ async def test_a_program_that_kills_its_supervisor_is_held_in_the_end_and_tried_
         assert (await client.wait(bad.id)).state == "cancelled"
         assert (await client.job(beside.id)).state == "running"
         assert [node.state for node in await client.nodes()] == ["ready"]
+        await client.cancel(beside.id)
+        assert (await client.wait(beside.id)).state == "cancelled", "nothing of the test runs on"
