@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gangline_agent.journal import Folder, Intent, Life
+from gangline_agent.journal import PID_MAX, Folder, Intent, Life
 from gangline_agent.judge import Found
 from gangline_agent.runner import Local, Order
 from gangline_agent.teller import Append, Telling
@@ -46,6 +46,16 @@ class Live(Struct):
             is_told=self.telling.is_done or is_late,
             is_mine=self.sent_s > 0,
         )
+
+    def story(self, boot: str) -> Life:
+        """What is written of the task, or what could not be written.
+
+        Whose supervisor was asked for is of this boot, whatever its program wrote: its marks tell what is left of it.
+        """
+        found = self.folder.life()
+        if found.pid and found.boot != boot and self.sent_s:
+            return replace(found, pid=PID_MAX, start_ticks=0, boot=boot)
+        return self.life if found == Life() else found
 
     def write(self, intent: Intent) -> None:
         """Change the intent, on disk as well once the task's folder is there."""

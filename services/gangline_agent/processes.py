@@ -318,20 +318,15 @@ class ProcessRunner:
 
     def _look(self, live: Live) -> None:
         """Read what the supervisor wrote, see whether it lives, and do what is due."""
-        live.life = self._story(live)
+        live.life = live.story(self._boot)
         if live.sent_s and not live.life.pid and self.around.clock.monotonic_s() - live.sent_s > CLAIM_S_MAX:
             live.sent_s = 0
             self._fail(live, "its supervisor did not start")
-            live.life = self._story(live)
+            live.life = live.story(self._boot)
         same_boot = live.life.boot == self._boot
         live.supervisor_lives = same_boot and proc.is_alive(live.life.pid, live.life.start_ticks)
         self._act(live)
         self._nudge(live)
-
-    def _story(self, live: Live) -> Life:
-        """What is written of the task, or what could not be written."""
-        found = live.folder.life()
-        return live.life if found == Life() else found
 
     def _act(self, live: Live) -> None:
         """Judge the task on what is known of it, tell what is new, and do what is due."""

@@ -12,6 +12,7 @@ from tests.patience import LONG_S
 from tests.services.agent.rig import SMALL, an_order, rig
 
 from gangline_agent import cgroups, launch, proc
+from gangline_agent.containers import MARK
 from gangline_agent.journal import Life
 from gangline_agent.runner import Phase
 from gangline_core.facts import ExitCause
@@ -283,6 +284,8 @@ async def test_a_program_that_ends_its_own_supervisor_is_seen_to_whatever_it_wri
     async with rig(tmp_path) as made:
         local = await made.finish(order)
         assert (local.cause, local.witnessed) == (ExitCause.PROCESS_LOST, True)
+        mark = f"{MARK}{made.runner.journal.folder(order.task.id).notice}"
+        assert not proc.marked(proc.everything(), mark), "it was told to be empty, and ran on"
 
 
 async def test_a_task_that_is_not_here_and_has_no_files_is_not_made_up(tmp_path: Path) -> None:
