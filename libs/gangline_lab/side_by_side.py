@@ -1,4 +1,8 @@
-"""Several simulations at once, each in a process of its own; what comes out is what one after the other gives."""
+"""Several simulations at once, each in a process of its own; what comes out is what one after the other gives.
+
+The pools of the standard library do not do here: `multiprocessing.Pool` waits for ever for a process that was ended
+from outside, and `concurrent.futures` cannot end what runs when somebody interrupts.
+"""
 
 import os
 import signal
@@ -135,10 +139,8 @@ def _serve(pipe: Connection, work: Work[Shared, Task, Result], shared: Shared) -
             task, told = pipe.recv(), -1
             try:
                 came: _Came | _Failed = _Came(work(shared, task, tell))
-            except OSError as error:
-                if isinstance(error, BrokenPipeError):
-                    raise
-                came = _Failed(error)
+            except BrokenPipeError:
+                raise
             except Exception as error:  # noqa: BLE001  it is raised again by whoever gave the task
                 came = _Failed(error)
             pipe.send(came)
