@@ -43,6 +43,8 @@ class PlatformConfig(Struct, frozen=True, kw_only=True):
     local_node: bool = True
     local_name: str = field(default_factory=lambda: socket.gethostname() or "localhost")
     local_pool: str = "default"
+    local_orphan_s: float = 0.0
+    """Local tasks end when no agent was there for so long; 0 lets them run on, for the next agent to find."""
     simulate: str = ""
     """File with nodes to simulate."""
     simulate_nodes_max: int = 0

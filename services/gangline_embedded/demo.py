@@ -41,6 +41,8 @@ MARK = ".gangline-demo"
 SECONDS_MAX = 150.0
 CHAOS_SECONDS_MAX = 300.0
 """The demo gives up after this time, and says so."""
+ORPHAN_S = 18.0
+"""Commands end by themselves when nobody of a demo that was killed looks after them for so long."""
 SETTLE_S = 1.5
 """Time for the last charges to be written before the platform stops."""
 
@@ -122,6 +124,7 @@ class _Demo:
             processes=self.options.processes or self.options.chaos,
             local_name="this-machine",
             local_pool=demo_real.POOL,
+            local_orphan_s=ORPHAN_S,
             simulate=str(nodes_file),
         )
 
@@ -139,6 +142,7 @@ class _Demo:
             self.answers.expected = len(plan.submissions) + len(wanted)
             watch = Watch(admin, self.answers, sys.stdout, self.clock)
             mine = clients[demo_real.GROUP, demo_real.USER]
+            stack.push_async_callback(demo_real.end_all, mine)
             async with asyncio.TaskGroup() as group:
                 failing = group.create_task(_fail_with(platform))
                 if self.options.chaos:

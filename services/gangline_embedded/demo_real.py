@@ -1,5 +1,7 @@
 """Real commands on this machine: what is run, what must come of it, and whether it did."""
 
+import asyncio
+import contextlib
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,7 +9,9 @@ from pathlib import Path
 from msgspec import Struct
 
 from gangline_client.client import Client
-from gangline_core.job import JobState
+from gangline_client.errors import ClientError
+from gangline_client.paths import JobQuery
+from gangline_core.job import ENDS, JobState
 from gangline_embedded import demo_gang, demo_steady
 from gangline_embedded.demo_submit import Answers, submit_one
 from gangline_wire.views import JobView
@@ -21,6 +25,9 @@ STEADY_S = 6.0
 STEADY_CHAOS_S = 25.0
 STEADY_JOBS = 3
 OUTPUT_BYTES_MAX = 4096
+LATE_S = 0.5
+END_S_MAX = 10.0
+"""A demo that is stopped waits no longer for its commands; what still runs then ends by its lease."""
 
 
 class RealCommand(Struct, frozen=True):
@@ -104,6 +111,29 @@ async def submit_commands(
         if job:
             jobs[job] = command
     return jobs
+
+
+async def end_all(client: Client) -> None:
+    """End what still waits or runs of the commands: nobody looks for it once the demo is over."""
+    with contextlib.suppress(ClientError, TimeoutError):
+        async with asyncio.timeout(END_S_MAX):
+            are_there = True
+            while are_there:
+                # One whose submission was cut off half way may come in yet.
+                await client.transport.sleep(LATE_S)
+                are_there = await _end_those_there(client)
+
+
+async def _end_those_there(client: Client) -> bool:
+    """End all that have not ended; false where there are none."""
+    live = tuple(state.value for state in JobState if state not in ENDS)
+    left = [job.id async for job in client.jobs(JobQuery(states=live, group=GROUP))]
+    for job in left:
+        with contextlib.suppress(ClientError):  # it ended meanwhile
+            await client.cancel(job, why="the demo is over")
+    for job in left:
+        await client.wait(job)
+    return bool(left)
 
 
 async def results(client: Client, jobs: dict[int, RealCommand]) -> list[RealResult]:

@@ -105,8 +105,8 @@ def _agents(config: PlatformConfig, data_dir: Path) -> list[Room]:
             name=config.local_name,
             pool=config.local_pool,
             data_dir=str(data_dir / "agent" / config.local_name),
-            # The whole platform rests when we do: local tasks run on, and nobody starts them elsewhere meanwhile.
-            orphan_s=0,
+            # The whole platform rests when we do: local tasks may run on, and nobody starts them elsewhere meanwhile.
+            orphan_s=config.local_orphan_s,
         )
         found.append(Room(name="agent", kind="agent", run=gangline_agent.app.run, config=local, own_bus=True))
     if config.simulate:

@@ -1,13 +1,14 @@
 """A demo that is stopped half way takes all with it that it started, and keeps its folder to itself while it runs."""
 
 import asyncio
+import contextlib
 import signal
 import sys
 from pathlib import Path
 
 import pytest
 from tests.end_to_end.test_bench_switch import commands_that_name
-from tests.patience import LONG_S
+from tests.patience import LONG_S, until
 
 from gangline_embedded import demo
 
@@ -19,6 +20,48 @@ async def begun(out: Path) -> asyncio.subprocess.Process:
     words = ["-m", "gangline_embedded", "demo", "--jobs", "40", "--nodes", "60", "--out", str(out)]
     pipe = asyncio.subprocess.PIPE
     return await asyncio.create_subprocess_exec(sys.executable, *words, stdout=pipe, stderr=pipe)
+
+
+def work_in(folder: Path) -> list[int]:
+    """Processes whose working folder is in there: what runs, and its supervisors."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it ended meanwhile, or is another user's
+            if (path / "cwd").readlink().is_relative_to(folder):
+                found.append(int(path.name))
+    return found
+
+
+async def with_work(running: asyncio.subprocess.Process, out: Path) -> None:
+    """Wait until the demo is up and a command of it runs."""
+    assert running.stdout is not None
+    while b"The platform is up" not in await running.stdout.readline():
+        pass
+    await until(lambda: at_work(out, least=2))
+
+
+async def at_work(out: Path, *, least: int) -> bool:
+    """True when so much works in there."""
+    return len(work_in(out)) >= least
+
+
+async def is_at_rest(out: Path) -> bool:
+    """True when nothing works in there."""
+    return not work_in(out)
+
+
+async def test_a_demo_that_is_stopped_or_killed_leaves_none_of_its_commands_running(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGKILL):
+        running = await begun(out)
+        async with asyncio.timeout(3 * LONG_S):
+            await with_work(running, out)
+            running.send_signal(number)
+            await running.communicate()
+            if number == signal.SIGKILL:
+                # Nobody was asked: they end when nobody has looked after them for a while.
+                await until(lambda: is_at_rest(out))
+        assert work_in(out) == [], number
 
 
 async def test_a_demo_that_is_stopped_leaves_no_server_behind(tmp_path: Path) -> None:
