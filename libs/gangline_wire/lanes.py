@@ -91,6 +91,11 @@ def kind_of(lane: str) -> str:
     return lane.partition(".")[0]
 
 
+def carried(kind: str) -> list[str]:
+    """Names of the facts that lanes of this kind may carry."""
+    return [fact.__name__ for fact, pen in PENS.items() if pen == kind or (kind == "kubernetes" and fact in CARRIERS)]
+
+
 def stray_facts(lane: str, facts: tuple[f.Fact, ...]) -> list[str]:
     """Names of facts that this lane must not carry."""
     kind = kind_of(lane)

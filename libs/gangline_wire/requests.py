@@ -319,7 +319,7 @@ class EventLine(Struct, frozen=True, omit_defaults=True):
     """Resume token: "<log seq>-<index>"."""
     at: int
     event: str
-    """CamelCase, such as Admitted, Placed, Running, Preempted, Finished."""
+    """CamelCase, such as Running: one of the public events."""
     job: int
     group: str
     user: str

@@ -26,7 +26,7 @@ from gangline_core.state import State
 from gangline_core.step import JobMoved, Step
 from gangline_wire.requests import EventLine
 
-NAMES = {**STATE_WORDS, JobState.WAITING: "Queued"}
+NAMES = STATE_WORDS
 """Name of the event that tells of entering each state, unless SPECIAL knows better."""
 
 SPECIAL: dict[tuple[JobState | None, JobState], str] = {

@@ -2,9 +2,12 @@
 
 from pathlib import Path
 
+from draw import asyncapi, messages
 from draw.__main__ import PAGES, ROOT, stale
 from draw.placement import advice
 from gangline_core.placement import PLACERS
+from gangline_wire import subjects
+from gangline_wire.lanes import CARRIERS
 
 
 def test_every_generated_page_is_fresh() -> None:
@@ -37,3 +40,20 @@ def test_a_new_placement_stands_on_its_page_without_a_line_anywhere_else() -> No
         """
 
     assert advice("corner_first", corner_first) == ("`corner_first`", "Gangline", "Fill the room from its corners.")
+
+
+def test_the_bus_is_described_whole_to_programs_that_follow_it() -> None:
+    document = asyncapi.document()
+    known = {value for name, value in vars(subjects).items() if name.isupper()}
+    addresses = [channel["address"] for channel in document["channels"].values()]
+    assert {one for one in known if not any(address.startswith(one) for address in addresses)} == set()
+    assert {subjects.API_ADMISSION, subjects.API_HISTORY} <= set(addresses)
+    assert "TaskExited" in document["channels"]["log.kubernetes"]["description"]
+
+
+def test_the_page_of_messages_says_what_a_cluster_tells_and_what_is_written_as_an_array() -> None:
+    page = messages.page()
+    (row,) = (line for line in page.splitlines() if line.startswith("| `kubernetes.<cluster>` |"))
+    assert all(f"[{fact.__name__}](" in row for fact in CARRIERS)
+    candidate = page.partition("### Candidate\n")[2].partition("### ")[0]
+    assert "array of these values" in candidate

@@ -6,14 +6,25 @@ from typing import Any
 import msgspec
 import yaml
 
+from draw.messages import output_headers
 from gangline_core import facts as f
-from gangline_wire import subjects
+from gangline_wire import output, subjects
 from gangline_wire.envelope import SCHEMA_VERSION, Batch
-from gangline_wire.lanes import LANES, PENS
-from gangline_wire.requests import EventLine, Reply, Request
+from gangline_wire.lanes import LANES, PENS, carried
+from gangline_wire.requests import Denied, EventLine, History, JobHistory, Reply, Request
 from gangline_wire.samples import Samples
 
 HEAD = "# Made by `make docs` from the wire's own types; change those.\n"
+KINDS: dict[str, Any] = {
+    "Batch": Batch,
+    "EventLine": EventLine,
+    "Samples": Samples,
+    "Request": Request,
+    "Reply": Reply,
+    "JobHistory": JobHistory,
+    "History": History | Denied,
+}
+"""What goes over the subjects, by the name that its message has in the document."""
 REF = "#/components/schemas/{name}"
 
 
@@ -24,8 +35,8 @@ def page() -> str:
 
 def document() -> dict[str, Any]:
     """AsyncAPI 3.0: channels are subjects, messages the types that go over them."""
-    refs, schemas = msgspec.json.schema_components([Batch, EventLine, Samples, Request, Reply], ref_template=REF)
-    kinds = dict(zip(("Batch", "EventLine", "Samples", "Request", "Reply"), refs, strict=True))
+    refs, schemas = msgspec.json.schema_components(list(KINDS.values()), ref_template=REF)
+    kinds = dict(zip(KINDS, refs, strict=True))
     return {
         "asyncapi": "3.0.0",
         "info": {
@@ -41,7 +52,7 @@ def document() -> dict[str, Any]:
         "channels": {**dict(_lanes()), **_others()},
         "operations": dict(_operations()),
         "components": {
-            "messages": {name: {"name": name, "payload": ref} for name, ref in kinds.items()},
+            "messages": {name: {"name": name, "payload": ref} for name, ref in kinds.items()} | {"Output": _output()},
             "schemas": {name: schemas[name] for name in sorted(schemas)},
         },
     }
@@ -50,12 +61,11 @@ def document() -> dict[str, Any]:
 def _lanes() -> Iterable[tuple[str, Any]]:
     for kind, (service, spelled) in LANES.items():
         parts = [part.strip("<>") for part in spelled.split(".") if part.startswith("<")]
-        carried = sorted(fact.__name__ for fact, pen in PENS.items() if pen == kind)
         address = subjects.log(spelled.replace("<", "{").replace(">", "}"))
-        what = f"Facts written by {service}: {', '.join(carried)}." if carried else f"Facts written by {service}."
+        what = f"Facts written by {service}: {', '.join(sorted(carried(kind)))}."
         found: dict[str, Any] = {"address": address, "description": what, "messages": _message("Batch")}
         if parts:
-            found["parameters"] = {part: {"description": f"Name of the {part}."} for part in parts}
+            found["parameters"] = {part: {"description": _part(part)} for part in parts}
         yield f"log.{kind}", found
 
 
@@ -82,6 +92,35 @@ def _others() -> dict[str, Any]:
             "description": "Every change a user asks for; request and reply, served by the admission leader.",
             "messages": {**_message("Request"), **_message("Reply")},
         },
+        "history": {
+            "address": subjects.API_HISTORY,
+            "description": "Questions about the past; request and reply, served by the recorder.",
+            "messages": {**_message("JobHistory"), **_message("History")},
+        },
+        "output": {
+            "address": f"{subjects.OUTPUT}.{{job}}.{{task}}",
+            "description": "What a task writes, in the order of its bytes; stream GANGLINE_OUTPUT.",
+            "parameters": {
+                "job": {"description": "Number of the job."},
+                "task": {"description": "Name of the task, such as 5-1-worker-2: job, attempt, role and index."},
+            },
+            "messages": _message("Output"),
+        },
+    }
+
+
+def _part(part: str) -> str:
+    return "Number of the scheduler, from 0." if part == "number" else f"Name of the {part}."
+
+
+def _output() -> dict[str, Any]:
+    """Bytes as the task wrote them, with where they begin in the headers."""
+    headers = {value: {"type": "string", "description": note} for value, note in output_headers()}
+    return {
+        "name": "Output",
+        "contentType": "application/octet-stream",
+        "headers": {"type": "object", "properties": headers, "required": [output.OFFSET]},
+        "payload": {"type": "string", "format": "binary"},
     }
 
 

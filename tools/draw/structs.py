@@ -29,6 +29,11 @@ def whole(thing: object) -> str:
     return " ".join((inspect.getdoc(thing) or "").split())
 
 
+def rest(thing: object) -> str:
+    """What a docstring says after its first paragraph, on one line."""
+    return " ".join((inspect.getdoc(thing) or "").partition("\n\n")[2].split())
+
+
 def fields(kind: type) -> list[Field]:
     """Fields the class itself declares, in order."""
     tree = ast.parse(textwrap.dedent(inspect.getsource(kind)))

@@ -66,7 +66,7 @@ class Eviction(Struct, frozen=True, omit_defaults=True, gc=False):
     beneficiary: JobId
     rule: str
     lost_ms: int = 0
-    """Run time thrown away, times nothing: the victim's age in this run."""
+    """Run time thrown away, whatever the number of its GPUs: its age in this run, or 0 if it checkpoints."""
 
 
 class Shrink(Struct, frozen=True, omit_defaults=True, gc=False):

@@ -1,13 +1,20 @@
 """The public feed says each move of a job once, in words."""
 
+import ast
+import inspect
+import re
+
 from tests.make import T0, World, node, spec
 
 from gangline_core.door.edits import JobEdit
 from gangline_core.facts import Eviction, JobEdited, JobRejected, RoundDecided, StragglersSeen
 from gangline_core.fold import Message
+from gangline_core.job import MOVES
 from gangline_core.reasons import Reason, ReasonCode
 from gangline_core.step import Step
-from gangline_recorder.events import public_events
+from gangline_recorder import events
+from gangline_recorder.events import NAMES, SPECIAL, public_events
+from gangline_wire.events import EVENTS
 from gangline_wire.requests import EventLine
 
 
@@ -64,3 +71,15 @@ def test_changed_terms_are_told_as_people_write_them() -> None:
     (event,) = events_of(world, world.tell("admission", fact), fact)
     told = "not_before = none, deadline = 2026-07-01 00:00:00 UTC, preemptible = false, labels = a=1,b=2, by ada."
     assert event.message == told
+
+
+def test_every_event_of_the_feed_is_described_to_those_who_follow_it() -> None:
+    told = {SPECIAL.get((before, after)) or NAMES[after] for (before, _), after in MOVES.items()}
+    told |= {name for (before, _), name in SPECIAL.items() if before is None}
+    told |= {
+        node.value
+        for node in ast.walk(ast.parse(inspect.getsource(events)))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        if re.fullmatch(r"([A-Z][a-z]+)+", node.value)
+    }
+    assert told == set(EVENTS)

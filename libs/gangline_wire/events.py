@@ -1,0 +1,32 @@
+"""Which events the public feed tells, and what each of them means to whoever follows it."""
+
+EVENTS: dict[str, str] = {
+    "Admitted": "The job passed the door: it waits, or is held. Of an array, the whole and then each element.",
+    "Rejected": "A job was refused at the door. It has no number: `job` is 0.",
+    "Held": "It waits for somebody to release it.",
+    "Released": "It is no longer held or suspended, and waits.",
+    "Placed": "All of its members have a place; `message` names the nodes and the attempt.",
+    "Running": "All of its members run.",
+    "Resizing": "An elastic job is on its way to another size, or lost members are replaced.",
+    "Resized": "It runs at its new size.",
+    "ResizeConfirmed": "The gang itself said that it works at the new size.",
+    "ResizeFailed": "A change of size got stuck and was given up.",
+    "SizeAsked": "Somebody asked for a size.",
+    "Paused": "Its processes stand still and keep their memory, for others.",
+    "Resumed": "A paused job works again.",
+    "Suspended": "It was stopped by somebody and gave everything back; it waits for its release.",
+    "Preempted": "It stops to make room for somebody; `message` and `numbers` say for whom, by which rule.",
+    "Stopping": "Its members end, by themselves or since it is stopped; it holds its GPUs until they were seen empty.",
+    "Requeued": "It has stopped and waits for its next attempt.",
+    "Edited": "Somebody changed terms of it.",
+    "Topped": "Somebody put it before others.",
+    "UnderUsed": "Its GPUs were used so little that its pool will take them back if that goes on.",
+    "Trespassed": "Processes of it are on a GPU that is not its own.",
+    "Straggling": "Some members need longer for a step than the others.",
+    "Succeeded": "The end: all of it ended well. Of an array, all of its elements.",
+    "Failed": "The end: it failed and is not tried again, or can never run.",
+    "Cancelled": "The end: somebody cancelled it.",
+    "TimedOut": "The end: its time limit was over.",
+    "Lost": "The end: its node was lost, and it is not tried again.",
+}
+"""Name of an event -> what it means, in the order of a job's life. New names may come: readers take them for news."""
