@@ -176,7 +176,7 @@ def place_all(layout: Layout, opened: RoundOpened, overtakes: Overtakes, back: S
     guests, crowd = Guests(table, preemptor), Crowd(table, refuser, reserver, preemptor)
     claimed = {held.claim.job: held.alive for held in table.held}
     started = {placement.job for placement in table.placements}
-    order, going, part = Order(candidates, len(started)), Going(table, back), AgedPart(table)
+    order, going, part = Order(candidates, len(started)), Going(table, preemptor, back), AgedPart(table)
     for seen, job in crowd.left(_waiting(table, candidates, started), {*claimed, *limited}):
         if table.is_full or _passes_unseen(table, edges) or part.is_over_for(job):
             table.unseen = len(candidates) - seen

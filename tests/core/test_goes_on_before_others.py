@@ -11,6 +11,7 @@ from gangline_core import facts as f
 from gangline_core.ids import JobId
 from gangline_core.job import JobState
 from gangline_core.making_room import standing_back
+from gangline_core.making_room.preemption import Preemptor
 from gangline_core.making_room.standing_back import Going, StandingBack
 from gangline_core.pauses.resuming import honour_paused
 from gangline_core.reasons import Reason, ReasonCode
@@ -196,6 +197,30 @@ def test_what_was_cleared_is_the_heirs_and_not_of_whom_it_was_cleared_of() -> No
     assert world.job(loose).state == JobState.PAUSED
 
 
+@pytest.mark.parametrize("lab", [{}, {"limit": gpu_amount(4)}])
+def test_a_paused_job_does_not_go_on_before_one_that_needs_others_gone_besides(lab: dict[str, object]) -> None:
+    """Seed 1700141: it went on, and both were sent away at the next event, it for good and not to a pause."""
+    world = World(node("n1", gpus=2), node("n2", gpus=8 if lab else 2), groups=[group("lab", **lab), group("else")])
+    world.set_policy(ordering="fifo", starvation_s=0)
+    loose = world.submit_running(gpu_spec(gpus=1, group="lab", service_class=ServiceClass.OPPORTUNISTIC), "n1")
+    other = world.submit_running(spec(gpus=2, group="lab", service_class=ServiceClass.OPPORTUNISTIC), "n2")
+    first = world.submit(gpus=2, group="lab")
+    at_rest(world)
+    assert world.job(loose).state == JobState.PAUSED
+    large = world.submit(gpus=2, tasks=2, group="lab")
+    at_rest(world)
+    world.finish(first)
+    decided = world.round()
+    assert decided is not None
+    assert (decided.resumes, [one.job for one in decided.evictions]) == ((), [other])
+    world.settle()
+    assert world.job(large).state == JobState.RUNNING
+    assert world.job(loose).state == JobState.PAUSED, "it lost nothing"
+    world.finish(large)
+    at_rest(world)
+    assert world.job(loose).state == JobState.RUNNING
+
+
 def test_a_look_in_vain_leaves_all_as_it_was() -> None:
     """What reservations leave was a little less after each."""
     world = World(node("n1", gpus=2))
@@ -209,7 +234,9 @@ def test_a_look_in_vain_leaves_all_as_it_was() -> None:
     assert table.resumes == [loose]
     table.guarded = table.room.copy()
     before = picture(table.room), picture(table.guarded), list(table.taken)
-    assert not Going(table, StandingBack()).make_way(world.job(large), Reason(code=ReasonCode.INSUFFICIENT_GPUS))
+    assert not Going(table, Preemptor(table), StandingBack()).make_way(
+        world.job(large), Reason(code=ReasonCode.INSUFFICIENT_GPUS)
+    )
     assert (picture(table.room), picture(table.guarded), table.taken) == before
     assert table.resumes == [loose]
 
@@ -227,7 +254,9 @@ def test_a_look_in_vain_keeps_nobody_from_going_on() -> None:
     table.ledger.doubt = lambda _job, _amounts: Reason(code=ReasonCode.LIMIT_KEPT)
     table.refuse(world.job(large), Reason(code=ReasonCode.INSUFFICIENT_GPUS))
     taken, before = list(table.taken), table.refused_before
-    assert not Going(table, StandingBack()).make_way(world.job(large), Reason(code=ReasonCode.INSUFFICIENT_GPUS))
+    assert not Going(table, Preemptor(table), StandingBack()).make_way(
+        world.job(large), Reason(code=ReasonCode.INSUFFICIENT_GPUS)
+    )
     assert (table.resumes, table.kept_for, table.taken) == ([loose], {loose}, taken)
     assert table.refused_before == before, "nobody took room, so nobody who was refused has to be looked at again"
 
@@ -249,8 +278,8 @@ def test_nobody_steps_back_in_thought_where_what_it_takes_is_less_than_the_limit
     reason = Reason(code=ReasonCode.GROUP_LIMIT)
     with monkeypatch.context() as patch:
         patch.setattr(standing_back, "_stay", lambda *_: pytest.fail("somebody stepped back"))
-        assert not Going(table, StandingBack()).make_way(large, reason)
-    assert Going(table, StandingBack()).make_way(small, reason)
+        assert not Going(table, Preemptor(table), StandingBack()).make_way(large, reason)
+    assert Going(table, Preemptor(table), StandingBack()).make_way(small, reason)
     assert table.resumes == []
 
 

@@ -4,7 +4,7 @@ Nearly all looks are in vain, and what they are about is the same for many jobs 
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from msgspec import Struct
 
@@ -19,6 +19,8 @@ from gangline_core.pauses.resuming import taken_up_by
 from gangline_core.spec import ServiceClass, may_pause
 from gangline_core.table import Table
 
+Freed = Callable[[str, str], int]
+"""An upper bound of what all who could go would give back of a dimension that a holder counts."""
 FIRST = (-1, 0)
 """Before everybody by service."""
 
@@ -90,13 +92,16 @@ class Sums:
             known = self._stills[name] = still_of(self._table, self._table.state.kept.jobs[name])
         return known
 
-    def are_enough(self, job: Job, names: list[JobId]) -> bool:
-        """A cheap look whether this job would be below its limits if none of these went on."""
+    def are_enough(self, job: Job, names: list[JobId], more: Freed) -> bool:
+        """A cheap look whether this job would be below its limits if none of these went on, and others went."""
         lacking = list(missing(self._table, job))
         if not lacking:
             return True
         self._keep_up(names)
-        return all(lacks <= amount_of(self._below.get(holder, {}), name) for holder, name, lacks in lacking)
+        return all(
+            (short := lacks - amount_of(self._below.get(holder, {}), name)) <= 0 or short <= more(holder, name)
+            for holder, name, lacks in lacking
+        )
 
     def in_the_way(self, job: Job, names: list[JobId]) -> list[JobId]:
         """Those of these that count for a limit which keeps the job out, in order; all of them where none does."""
@@ -124,15 +129,12 @@ def still_of(table: Table, job: Job) -> Still:
     return Still(job, *taken_up_by(table.state.tasks_of(job)))
 
 
-def give_enough(table: Table, job: Job, going: Iterable[Still]) -> bool:
-    """A cheap look whether the job would be below its limits without what these take."""
+def give_enough(table: Table, job: Job, going: Iterable[Still], more: Freed) -> bool:
+    """A cheap look whether the job would be below its limits without what these take, and if others went."""
     some = list(going)
-    return all(
-        lacks
-        <= sum(
-            amount_of(one.amounts, dimension)
-            for one in some
-            if holder in holders(one.job.spec.group, one.job.spec.user)
-        )
-        for holder, dimension, lacks in missing(table, job)
-    )
+    for holder, dimension, lacks in missing(table, job):
+        below = (one for one in some if holder in holders(one.job.spec.group, one.job.spec.user))
+        short = lacks - sum(amount_of(one.amounts, dimension) for one in below)
+        if short > 0 and short > more(holder, dimension):
+            return False
+    return True

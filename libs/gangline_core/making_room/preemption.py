@@ -30,6 +30,7 @@ from gangline_core.placement.together import Work
 from gangline_core.reserving.passing import holds_against, may_pass
 from gangline_core.room.capacity import Room
 from gangline_core.room.holdings import are_free
+from gangline_core.seating import Found
 from gangline_core.spec import may_take
 from gangline_core.table import Table
 
@@ -81,7 +82,7 @@ class Preemptor:
         """
         plan = self.plan(job, sparing=sparing)
         if plan is not None:
-            self._commit(job, plan)
+            self.clear(job, plan)
         return plan is not None
 
     def plan(self, job: Job, *, sparing: bool = False) -> Plan | None:
@@ -101,7 +102,7 @@ class Preemptor:
         plan = Trial(self._table, job, room.copy(), losses).run() if losses else None
         if plan is None:
             return False
-        self._commit(job, plan)
+        self.clear(job, plan)
         return True
 
     def let_go(self, victim: Job, job: Job, *, rule: str) -> bool:
@@ -111,23 +112,60 @@ class Preemptor:
         self._victims.go(losses)
         return bool(losses)
 
+    def clear(self, job: Job, plan: Plan) -> Found:
+        """Book the claim, and tell the victims to go; where the job will be."""
+        table = self._table
+        shrunk: dict[JobId, list[TaskId]] = {}
+        for loss in plan.losses:
+            names = [task.id for task in loss.tasks]
+            gone = (loss.job, *loss.guests)
+            if loss.kind == EVICT:
+                table.evictions += [
+                    Eviction(one.id, beneficiary=job.id, rule=loss.rule, lost_ms=thrown_away_ms(one, table.now))
+                    for one in gone
+                ]
+            elif loss.kind == PAUSE:
+                table.pauses += [JobPaused(job=one.id, beneficiary=job.id, rule=loss.rule) for one in gone]
+            elif loss.kind == SHRINK:
+                shrunk.setdefault(loss.job.id, []).extend(names)
+        self._victims.go(plan.losses)
+        for victim, names in sorted(shrunk.items()):
+            table.shrinks.append(Shrink(job=victim, tasks=tuple(sorted(names)), beneficiary=job.id))
+        claim = Claim(
+            job=job.id,
+            placement=Placement(
+                job=job.id,
+                attempt=job.attempt + 1,
+                tasks=plan.found.seats.tasks,
+                port=table.port_for(plan.found.seats.tasks),
+                level=plan.found.seats.level,
+            ),
+            victims=self._waited_for(job, plan),
+            made_ms=table.now,
+        )
+        table.claims.append(claim)
+        table.hold(claim, claim.victims, plan.found.amounts)
+        return plan.found
+
     def spare(self, job: JobId) -> None:
         """Nobody has this job go in this round."""
         self._victims.could_go.go(job)
 
+    def most_freed(self, job: Job, holder: str, dimension: str) -> int:
+        """An upper bound of what all who could go for a job would give back of what a holder counts."""
+        return self._victims.most_freed(job, holder, dimension, is_owed=self._table.is_owed(job), kept=False)
+
     def is_through(self, job: Job) -> bool:
         """True when so much was thought through that nobody goes for this job, whether that would help or not."""
-        return self._is_through(job.spec.group, self._table.is_owed(job))
-
-    def _is_through(self, group: str, is_owed: bool) -> bool:
-        return self._plans[is_owed] >= PLANS_MAX or self._in_vain[group, is_owed] >= IN_VAIN_MAX
+        is_owed = self._table.is_owed(job)
+        return self._plans[is_owed] >= PLANS_MAX or self._in_vain[job.spec.group, is_owed] >= IN_VAIN_MAX
 
     def _plan(self, job: Job) -> Plan | None:
         table, policy = self._table, self._table.policy
         self.is_above_limits = False
         is_owed = table.is_owed(job)
         own = (job.spec.group, is_owed)
-        if self._is_through(*own) or not may_take(job.spec):
+        if self.is_through(job) or not may_take(job.spec):
             return None
         may_evict = policy.preemption and (
             may_evict_somebody(table, job, is_owed=is_owed) or bool(self._victims.yielders.of(job))
@@ -340,41 +378,6 @@ class Preemptor:
         if (not is_owed or self._victims.could_go.sparing) and self._table.guarded is not None:
             room.close(self._table.reserved_rows())
         return room
-
-    def _commit(self, job: Job, plan: Plan) -> None:
-        """Book the claim, and tell the victims to go."""
-        table = self._table
-        shrunk: dict[JobId, list[TaskId]] = {}
-        for loss in plan.losses:
-            names = [task.id for task in loss.tasks]
-            gone = (loss.job, *loss.guests)
-            if loss.kind == EVICT:
-                table.evictions += [
-                    Eviction(one.id, beneficiary=job.id, rule=loss.rule, lost_ms=thrown_away_ms(one, table.now))
-                    for one in gone
-                ]
-            elif loss.kind == PAUSE:
-                table.pauses += [JobPaused(job=one.id, beneficiary=job.id, rule=loss.rule) for one in gone]
-            elif loss.kind == SHRINK:
-                shrunk.setdefault(loss.job.id, []).extend(names)
-        self._victims.go(plan.losses)
-        for victim, names in sorted(shrunk.items()):
-            table.shrinks.append(Shrink(job=victim, tasks=tuple(sorted(names)), beneficiary=job.id))
-        victims = self._waited_for(job, plan)
-        claim = Claim(
-            job=job.id,
-            placement=Placement(
-                job=job.id,
-                attempt=job.attempt + 1,
-                tasks=plan.found.seats.tasks,
-                port=table.port_for(plan.found.seats.tasks),
-                level=plan.found.seats.level,
-            ),
-            victims=victims,
-            made_ms=table.now,
-        )
-        table.claims.append(claim)
-        table.hold(claim, claim.victims, plan.found.amounts)
 
     def _waited_for(self, job: Job, plan: Plan) -> tuple[TaskId, ...]:
         """Tasks that must be gone before the job starts: where it goes, or wherever a limit above it counts them."""

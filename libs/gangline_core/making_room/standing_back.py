@@ -7,6 +7,7 @@ round is decided anew without it: it is looked at again behind the other, and ge
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import islice
 
 from msgspec import Struct
@@ -51,49 +52,59 @@ class Took(Struct, frozen=True):
 class Going:
     """Paused jobs that go on in one round, and step back when a stronger one that waits finds no room for them."""
 
-    def __init__(self, table: Table, back: "StandingBack") -> None:
+    def __init__(self, table: Table, preemptor: Preemptor, back: "StandingBack") -> None:
         """Nobody stepped back yet."""
         self._table = table
+        self._preemptor = preemptor
         self._back = back
         self._tried: set[tuple[int, int]] = set()
         self._lowest = Lowest()
         self._sums = Sums(table)
 
     def make_way(self, job: Job, reason: Reason) -> bool:
-        """True when the job starts now, where some that were about to go on wait on instead."""
-        table = self._table
+        """True when the job starts or has a claim, where some that were about to go on wait on instead."""
+        table, more = self._table, partial(self._preemptor.most_freed, job)
         if not table.resumes or reason.code not in CAUSES or not (table.policy.preemption and may_take(job.spec)):
             return False
         key = (table.state.shapes[job.id], len(table.resumes))
         if key in self._tried:
             return False
         self._tried.add(key)
-        if not self._lowest.is_below(table, job, table.resumes) or not self._sums.are_enough(job, table.resumes):
+        if not self._lowest.is_below(table, job, table.resumes) or not self._sums.are_enough(job, table.resumes, more):
             return False
         some = _weaker(table, job, self._sums.in_the_way(job, table.resumes))
-        if not some or not give_enough(table, job, map(self._sums.still, (one.id for one in some))):
+        if not some or not give_enough(table, job, map(self._sums.still, (one.id for one in some)), more):
             return False
         weaker = [self._sums.still(one.id) for one in _lent(table, job, some)]
-        if not weaker or not (table.guarded is None or may_pass(table, job)) or not give_enough(table, job, weaker):
+        if not weaker or not (table.guarded is None or may_pass(table, job)):
+            return False
+        if not give_enough(table, job, weaker, more):
             return False
         before = (table.resumes.copy(), table.taken.copy(), table.refused_before)
         _stay(table, weaker)
+        found = self._place(job)
+        gone = {one.job for one in table.evictions} if found is not None else set[JobId]()
+        for one in weaker:
+            # Who is not in its way after all goes on; where the look was in vain, everybody.
+            if found is None or (one.job.id not in gone and _may_go_on(table, one)):
+                _goes_on(table, one)
+        if found is None:
+            table.resumes[:], table.taken[:], table.refused_before = before
+            return False
+        stay = [one for one in weaker if one.job.id not in table.kept_for]
+        if _leaves(table, stay, found):
+            self._back.go_on_last([one.job.id for one in stay])
+        return True
+
+    def _place(self, job: Job) -> Found | None:
+        """Where it starts, or will when others are gone who would go together with these as soon as they worked."""
+        table = self._table
         found = _seats(table, job)
         if isinstance(found, Found):
             table.place(job, found.seats, found.amounts, guarded=False, backfilled=bool(table.reservations))
-        for one in weaker:
-            # Who is not in its way after all goes on; where the look was in vain, everybody.
-            if not isinstance(found, Found) or (
-                table.ledger.fault(one.job, one.amounts) is None and fits(table.room, one.parts)
-            ):
-                _goes_on(table, one)
-        if isinstance(found, Found):
-            stay = [one for one in weaker if one.job.id not in table.kept_for]
-            if _leaves(table, stay, found):
-                self._back.go_on_last([one.job.id for one in stay])
-        else:
-            table.resumes[:], table.taken[:], table.refused_before = before
-        return isinstance(found, Found)
+            return found
+        plan = self._preemptor.plan(job)
+        return self._preemptor.clear(job, plan) if plan is not None else None
 
 
 def _stay(table: Table, some: list[Still]) -> None:
@@ -105,6 +116,11 @@ def _stay(table: Table, some: list[Still]) -> None:
     names = {one.job.id for one in some}
     table.resumes[:] = [name for name in table.resumes if name not in names]
     table.give_up([(one.job, one.amounts) for one in some])
+
+
+def _may_go_on(table: Table, one: Still) -> bool:
+    """True when there is room for it all the same, and below its limits."""
+    return table.ledger.fault(one.job, one.amounts) is None and fits(table.room, one.parts)
 
 
 def _goes_on(table: Table, one: Still) -> None:
