@@ -133,6 +133,8 @@ class Layout(NamedTuple):
     preemptor: Preemptor
     heads: Heads
     loose: LooseDates
+    claimed: int
+    """So many of the round's placements were claimed before it, and others went for them already."""
 
 
 def lay_out(state: State, pool: str, now: int, opened: RoundOpened) -> Layout:
@@ -145,8 +147,9 @@ def lay_out(state: State, pool: str, now: int, opened: RoundOpened) -> Layout:
         repair(table)
         last = back.go_last | overtakes.standing_there(state, pool)
         honour_paused(table, last)
-        layout = Layout(table, Preemptor(table, overtakes.heirs), Heads(table), LooseDates(table))
-        rotate(table, layout.preemptor, is_new=bool(opened.leases))
+        beside = Heads(table), LooseDates(table), len(table.placements)
+        layout = Layout(table, Preemptor(table, overtakes.heirs), *beside)
+        rotate(table, layout.preemptor, behind=back.everybody, is_new=bool(opened.leases))
         if table.is_moving:
             _wait_for_movers(table, opened)
         else:
@@ -166,7 +169,7 @@ def place_all(layout: Layout, opened: RoundOpened, overtakes: Overtakes, back: S
     It stops where a candidate should take over the claim of a less important one, or others stand back for it: the
     round is then decided anew.
     """
-    table, preemptor, heads, loose = layout
+    table, preemptor, heads, loose, before = layout
     candidates = back.in_order(table, opened.candidates)
     limited, edges = frozenset(opened.limited), frozenset(opened.edges)
     refuser = Refuser(table)
@@ -176,7 +179,7 @@ def place_all(layout: Layout, opened: RoundOpened, overtakes: Overtakes, back: S
     guests, crowd = Guests(table, preemptor), Crowd(table, refuser, reserver, preemptor)
     claimed = {held.claim.job: held.alive for held in table.held}
     started = {placement.job for placement in table.placements}
-    order, going, part = Order(candidates, len(started)), Going(table, preemptor, back), AgedPart(table)
+    order, going, part = Order(candidates, before), Going(table, preemptor, back), AgedPart(table)
     for seen, job in crowd.left(_waiting(table, candidates, started), {*claimed, *limited}):
         if table.is_full or _passes_unseen(table, edges) or part.is_over_for(job):
             table.unseen = len(candidates) - seen

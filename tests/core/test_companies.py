@@ -13,7 +13,7 @@ from gangline_core.limits.usage_by_class import recompute
 from gangline_core.pauses.pausing import companions
 from gangline_core.reasons import ReasonCode
 from gangline_core.settings.policy import policy_problem
-from gangline_core.spec import JobSpec
+from gangline_core.spec import JobSpec, ServiceClass
 from gangline_core.state import decode_snapshot, encode_snapshot
 from gangline_core.telling.explain import explain
 from gangline_core.wake import next_wake_ms
@@ -121,6 +121,31 @@ def test_who_interleaves_worse_than_others_makes_way_for_a_better_company_when_t
         kinds = [world.job(one).spec.attributes["loading_ms"] for one in company]
         assert sorted(kinds) == [100, 100, 400, 400]
     assert len(computes) == 4
+
+
+@pytest.mark.parametrize("sharing", ["interleaved", ""])
+def test_nobody_is_let_go_at_the_end_of_a_lease_for_an_opportunistic_job(sharing: str) -> None:
+    """Seed 1800003: it was lent what two others had, and was sent away for a third as soon as it began."""
+    world = world_of(sharing=sharing)
+    firm = world.submit(sharing_spec(hours=9))
+    world.settle()
+    loose = world.submit(sharing_spec(gpus=1, service_class=ServiceClass.OPPORTUNISTIC))
+    world.wait(600).settle()
+    assert (running(world), world.job(loose).attempt) == ([firm], 0)
+    world.finish(firm)
+    world.settle()
+    assert running(world) == [loose], "it has what all others leave"
+
+
+@pytest.mark.parametrize("sharing", ["interleaved", ""])
+def test_a_lease_seats_nobody_who_would_be_sent_away_at_once(sharing: str) -> None:
+    world = world_of(sharing=sharing, preemption=True)
+    less, more = world.submit(sharing_spec()), world.submit(sharing_spec(hours=9, gpus=1, priority=1))
+    decided = world.round()
+    assert decided is not None
+    assert [one.job for one in decided.placements] == [more]
+    world.settle()
+    assert (running(world), world.job(less).attempt) == ([more], 0)
 
 
 def test_when_others_end_companies_part_though_nobody_waits() -> None:

@@ -7,6 +7,7 @@ from tests.make import SECOND, World, node, spec
 
 from gangline_core import facts as f
 from gangline_core.job import JobState
+from gangline_core.spec import ServiceClass
 from gangline_core.wake import next_wake_ms
 
 
@@ -61,6 +62,19 @@ def turns(*, leases: int, **terms: bool) -> Iterator[tuple[int, int]]:
         if runs != at_work:
             yield at_work, lease - since
             at_work, since = runs, lease
+
+
+def test_by_parts_of_time_too_opportunistic_jobs_have_what_all_others_leave() -> None:
+    world = lent(node("n1", gpus=1))
+    firm = world.submit_running(spec(gpus=1, checkpoints=True), "n1")
+    loose = world.submit(spec(gpus=1, checkpoints=True, service_class=ServiceClass.OPPORTUNISTIC))
+    for _ in range(8):
+        world.wait(101).round()
+        world.settle()
+        assert world.in_state(JobState.RUNNING) == [firm]
+    world.finish(firm)
+    world.settle()
+    assert world.in_state(JobState.RUNNING) == [loose]
 
 
 def test_who_goes_on_where_it_stopped_makes_way_at_the_end_of_each_lease() -> None:

@@ -25,7 +25,7 @@ from gangline_core.scoring.attained import attained
 from gangline_core.scoring.waiting import Waiting
 from gangline_core.sharing.beside import INTERLEAVED
 from gangline_core.sharing.grouping import grouped, may_regroup
-from gangline_core.spec import gpu_milli_wanted
+from gangline_core.spec import ServiceClass, gpu_milli_wanted
 from gangline_core.state import State
 
 RESET_MS = 1_000_000
@@ -90,14 +90,14 @@ def lend(state: State, pool: PoolState, candidates: Sequence[Candidate], now: in
     both = Waiting.of(state, pool, [*waiting, *running], now=now)
     if pool.policy.ordering != ORDERED_BY_PART:
         is_running = np.arange(len(both)) >= len(waiting)
-        ranking = rank(both, running=is_running)
+        ranked = _firm_first(state, [JobId(job) for job in rank(both, running=is_running).ids.tolist()])
         if pool.policy.sharing == INTERLEAVED:
-            companies = grouped(state, pool, [JobId(job) for job in ranking.ids.tolist()], running_jobs)
+            companies = grouped(state, pool, ranked, running_jobs)
             return Lent(
                 leases=tuple(Lease(job) for company in companies for job in company),
                 companies=tuple(company for company in companies if len(company) > 1),
             )
-        return Lent(leases=tuple(Lease(JobId(job)) for job in ranking.ids.tolist()))
+        return Lent(leases=tuple(map(Lease, ranked)))
     parts = _parts(state, pool, both, now) if _is_outdated(pool, both, now) else ()
     had = {} if parts else time_had(state, pool, now)
     known = {part.job: {} for part in parts} if parts else {job: dict(own) for job, own in pool.parts.items()}
@@ -105,6 +105,11 @@ def lend(state: State, pool: PoolState, candidates: Sequence[Candidate], now: in
         known[part.job][part.model] = part.micro
     owed = owed_then(state, pool, now) if parts else pool.owed
     return Lent(leases=tuple(_by_part(state, pool, both, known=known, had=had, owed=owed)), parts=parts)
+
+
+def _firm_first(state: State, ordered: list[JobId]) -> list[JobId]:
+    """Opportunistic jobs make way for everybody and nobody for them, so they have what all others leave."""
+    return sorted(ordered, key=lambda job: state.kept.jobs[job].service_class == ServiceClass.OPPORTUNISTIC)
 
 
 def waits_for_part(pool: PoolState, job: JobId) -> Reason | None:
@@ -224,9 +229,8 @@ def _by_part(
         lag = {
             job: known.get(job, {}).get(model, 0) * MICRO // (half_ms + had.get(job, {}).get(model, 0)) for job in ids
         }
-        yield from (
-            Lease(job, model) for job in _in_order(ids, lag, {job: owed.get(job, {}).get(model, 0) for job in ids})
-        )
+        ordered = _in_order(ids, lag, {job: owed.get(job, {}).get(model, 0) for job in ids})
+        yield from (Lease(job, model) for job in _firm_first(state, ordered))
 
 
 def _best_first(state: State, pool: PoolState, both: Waiting) -> list[str]:

@@ -22,13 +22,17 @@ from gangline_core.sharing.regroup import BY_LEASE, is_awaited, regroup
 from gangline_core.table import Table
 
 
-def rotate(table: Table, preemptor: Preemptor, *, is_new: bool) -> None:
-    """Take jobs in the order of the leases; with a new lease those that were not taken make way."""
+def rotate(table: Table, preemptor: Preemptor, *, behind: frozenset[JobId] = frozenset(), is_new: bool) -> None:
+    """Take jobs in the order of the leases; with a new lease those that were not taken make way.
+
+    Who stands `behind` another one that would have it sent away at once is not seated, but waits for its turn.
+    """
     leases = table.pool.leases
     if not table.policy.lease_s or not leases:
         return
     if table.policy.sharing == INTERLEAVED:
-        regroup(table, renewable(table.state, table.pool, table.now) if is_new else (), is_new=is_new)
+        running_jobs = renewable(table.state, table.pool, table.now) if is_new else ()
+        regroup(table, running_jobs, behind, is_new=is_new)
         return
     if not (is_new or leases[0].model):
         return
@@ -44,7 +48,7 @@ def rotate(table: Table, preemptor: Preemptor, *, is_new: bool) -> None:
     movers = [running[job] for job in chosen if job in running and chosen[job] not in ("", holding[job])]
     for job_id, model in chosen.items():
         job = table.state.kept.jobs[job_id]
-        if job.state == JobState.WAITING:
+        if job.state == JobState.WAITING and job_id not in behind:
             leaving = [one for one in (*losers, *movers) if not model or holding[one.id] == model]
             _seat(table, preemptor, job, losers=leaving, model=model)
     still = [loser for loser in losers if not table.leaving.issuperset(loser.tasks)]

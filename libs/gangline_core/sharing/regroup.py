@@ -26,8 +26,8 @@ BY_LEASE = "lease"
 """The rule that lets a job go whose lease is over and was given to another one."""
 
 
-def regroup(table: Table, renewable: Sequence[Job], *, is_new: bool) -> None:
-    """Part those who are not to be together any more, or seat those who are."""
+def regroup(table: Table, renewable: Sequence[Job], behind: frozenset[JobId] = frozenset(), *, is_new: bool) -> None:
+    """Part those who are not to be together any more, or seat those who are and stand not `behind` somebody else."""
     plan = planned(table.pool)
     if is_new:
         _part(table, plan, renewable)
@@ -35,7 +35,7 @@ def regroup(table: Table, renewable: Sequence[Job], *, is_new: bool) -> None:
     if not table.is_moving:
         # The widest first, as in the artefact: whoever comes later finds whole nodes less often.
         for company in sorted(plan, key=lambda one: -_width(table, one[0])):
-            _seat(table, company)
+            _seat(table, tuple(job for job in company if job not in behind))
 
 
 def _is_parting(table: Table) -> bool:
