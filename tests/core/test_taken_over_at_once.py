@@ -17,7 +17,8 @@ def lent_to_one_that_is_opportunistic(**terms) -> tuple[Watched, JobId]:
     """At the end of a lease one of higher priority waits for the room of one that takes its time to go."""
     world = Watched(node("n1", gpus=4))
     world.set_policy(ordering="priority", lease_s=100, starvation_s=0)
-    world.submit_running(spec(gpus=4, checkpoints=True, grace_s=60), "n1")
+    less = spec(gpus=4, checkpoints=True, grace_s=60, service_class=ServiceClass.OPPORTUNISTIC)
+    world.submit_running(less, "n1")
     world.round()
     loose = world.submit(gpus=4, priority=1, service_class=ServiceClass.OPPORTUNISTIC, **terms)
     world.wait(101).round()
