@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from gangline_core.counted import counted
 from gangline_lab.metrics import Metrics, PartMetrics, Stats
+from gangline_lab.outside import tame
 from gangline_lab.words import duration, table
 
 STATS_HEADER = ("mean", "median", "p90", "p99")
@@ -31,11 +32,11 @@ def metrics_lines(metrics: Metrics) -> list[str]:
     ]
     if metrics.refused:
         said = ", ".join(f"{count} for {code}" for code, count in metrics.refused.items())
-        lines.append(f"Refused: {said}; the first, {metrics.refused_first}")
+        lines.append(f"Refused: {said}; the first, {tame(metrics.refused_first)}")
     if metrics.deadlines:
         lines.append(f"Deadlines missed {metrics.deadline_misses} of {metrics.deadlines}")
     for group, (used, had) in metrics.budgets.items():
-        lines.append(f"Budget of {group or '(all)'}: {used:,.2f} of {had:,} GPU-hours")
+        lines.append(f"Budget of {tame(group) or '(all)'}: {used:,.2f} of {had:,} GPU-hours")
     lines += ["", *table(head, rows)]
     for title, parts in (("by group", metrics.groups), ("by size", metrics.sizes)):
         if len(parts) > 1:

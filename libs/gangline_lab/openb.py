@@ -34,16 +34,17 @@ def read_machines(path: Path = NODE_LIST) -> tuple[Machine, ...]:
     Raises:
         TraceError: with line and column.
     """
-    machines = tuple(_machine(row) for row in read_rows(path, COLUMNS))
+    machines: dict[str, Machine] = {}
+    lines: dict[str, int] = {}
+    for row in read_rows(path, COLUMNS):
+        machine = _machine(row)
+        if machine.name in lines:
+            first = lines[machine.name]
+            raise TraceError(f"{machine.name} stands on line {first} already", file=path.name, line=row.line)
+        machines[machine.name], lines[machine.name] = machine, row.line
     if not machines:
         raise TraceError("has no machines", file=path.name, line=1)
-    names: dict[str, int] = {}
-    for index, machine in enumerate(machines):
-        if machine.name in names:
-            first = names[machine.name] + 2
-            raise TraceError(f"{machine.name} stands on line {first} already", file=path.name, line=index + 2)
-        names[machine.name] = index
-    return machines
+    return tuple(machines.values())
 
 
 def _machine(row: Row) -> Machine:

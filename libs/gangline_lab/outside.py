@@ -29,6 +29,11 @@ def said(error: BaseException) -> str:
     return error.strerror or str(error) if isinstance(error, OSError) else str(error)
 
 
+def tame(text: str) -> str:
+    """The text without control characters: what stands in somebody's file must not steer a terminal."""
+    return text if text.isprintable() else "".join(one if one.isprintable() else "?" for one in text)
+
+
 def read_page(path: Path) -> Any:  # Any: what YAML holds; the caller says what it must be
     """What a YAML page holds.
 

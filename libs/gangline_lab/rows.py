@@ -6,12 +6,16 @@ import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from gangline_lab.outside import said
+from gangline_lab.outside import said, tame
 
 LINE_CHARS_MAX = 10_000
 """Longest line that is still taken for a row."""
+LINE_BYTES_MAX = 4 * LINE_CHARS_MAX
+"""More bytes are more characters than that; no more of a line is ever read."""
 ROWS_MAX = 5_000_000
 """Most rows of one table."""
+FILE_BYTES_MAX = 2_000_000_000
+"""Most bytes of a file that is read whole, unpacked."""
 DIGITS_MAX = 30
 """Longest whole number that is read at all."""
 FOUND_CHARS = 60
@@ -26,7 +30,7 @@ class TraceError(Exception):
     def __init__(self, problem: str, *, file: str, line: int = 0, column: str = "") -> None:
         """`line` counts from 1, the header included; 0 when the whole file is meant."""
         where = (f"{file}, line {line}" if line else file) + (f", column {column}" if column else "")
-        super().__init__(f"{where}: {problem}")
+        super().__init__(tame(f"{where}: {problem}"))
         self.file, self.line, self.column = file, line, column
 
 
@@ -36,7 +40,7 @@ class Row:
     def __init__(self, cells: dict[str, str], *, file: str, line: int) -> None:
         """Cells by column name."""
         self._cells = cells
-        self._file, self._line = file, line
+        self._file, self.line = file, line
 
     def text(self, column: str) -> str:
         """A cell that must not be empty."""
@@ -82,7 +86,7 @@ class Row:
 
     def error(self, column: str, problem: str) -> TraceError:
         """A complaint about one cell."""
-        return TraceError(problem, file=self._file, line=self._line, column=column)
+        return TraceError(problem, file=self._file, line=self.line, column=column)
 
 
 def shown(value: str) -> str:
@@ -98,7 +102,9 @@ def _numbered(path: Path) -> Iterator[tuple[int, str]]:
     number = 0
     try:
         with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
-            for number, raw in enumerate(file, start=1):
+            for number, raw in enumerate(iter(lambda: file.readline(LINE_BYTES_MAX + 1), b""), start=1):
+                if len(raw) > LINE_BYTES_MAX:
+                    raise _too_long(path.name, number)
                 try:
                     text = raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
                 except UnicodeDecodeError as error:
@@ -130,16 +136,16 @@ def read_table(
     """
     header: list[str] = []
     for number, text in read_lines(path):
-        try:
-            cells = next(csv.reader([text], delimiter=separator))
-        except csv.Error as error:
-            raise TraceError(f"no row of a table: {error}", file=path.name, line=number) from error
+        cells = _cells(text, path.name, number, separator=separator)
         if not header:
             header = [cell.strip() for cell in cells]
             missing = [column for column in needed if column not in header]
             if missing:
                 problem = f"the columns {', '.join(missing)} are missing; found {text[:200]}"
                 raise TraceError(problem, file=path.name, line=number)
+            twice = [column for column in (*needed, *optional) if header.count(column) > 1]
+            if twice:
+                raise TraceError("stands twice", file=path.name, line=number, column=twice[0])
             continue
         check_cells(cells, header, path.name, number)
         named = dict(zip(header, cells, strict=True))
@@ -149,9 +155,16 @@ def read_table(
 
 
 def unpacked(path: Path) -> bytes:
-    """All bytes of a file; `.gz` is unpacked."""
-    data = path.read_bytes()
-    return gzip.decompress(data) if path.suffix == ".gz" else data
+    """All bytes of a file; `.gz` is unpacked.
+
+    Raises:
+        TraceError: it holds more than FILE_BYTES_MAX, of which no more is read.
+    """
+    with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
+        data = file.read(FILE_BYTES_MAX + 1)
+    if len(data) > FILE_BYTES_MAX:
+        raise TraceError(f"more than {FILE_BYTES_MAX} bytes", file=path.name)
+    return data
 
 
 def read_rows(path: Path, columns: tuple[str, ...]) -> Iterator[Row]:
@@ -160,18 +173,30 @@ def read_rows(path: Path, columns: tuple[str, ...]) -> Iterator[Row]:
     Raises:
         TraceError: the file is no such table, or a row has another number of cells.
     """
-    for number, text in _numbered(path):
-        if not text:
-            continue
-        cells = next(csv.reader([text]))
-        if number == 1:
-            if tuple(cells) != columns:
-                raise TraceError(
-                    f"expected the columns {','.join(columns)}, found {text[:200]}", file=path.name, line=1
-                )
+    header: list[str] = []
+    for number, text in read_lines(path):
+        cells = _cells(text, path.name, number)
+        if not header:
+            header = cells
+            if tuple(header) != columns:
+                problem = f"expected the columns {','.join(columns)}, found {text[:200]}"
+                raise TraceError(problem, file=path.name, line=number)
             continue
         check_cells(cells, columns, path.name, number)
         yield Row(dict(zip(columns, cells, strict=True)), file=path.name, line=number)
+
+
+def _cells(text: str, file: str, number: int, *, separator: str = ",") -> list[str]:
+    """The cells of one line.
+
+    Raises:
+        TraceError: a carriage return stands inside it, as where lines end with nothing else.
+    """
+    try:
+        return next(csv.reader([text], delimiter=separator))
+    except csv.Error as error:
+        problem = "no row of a table: a carriage return inside it; lines end with a line feed"
+        raise TraceError(problem, file=file, line=number) from error
 
 
 def check_cells(cells: Sequence[str], columns: Sequence[str], file: str, number: int) -> None:
@@ -188,6 +213,10 @@ def check_cells(cells: Sequence[str], columns: Sequence[str], file: str, number:
 
 def _check_size(text: str, file: str, number: int) -> None:
     if len(text) > LINE_CHARS_MAX:
-        raise TraceError(f"a line of more than {LINE_CHARS_MAX} characters", file=file, line=number)
+        raise _too_long(file, number)
     if number > ROWS_MAX:
         raise TraceError(f"more than {ROWS_MAX} rows", file=file, line=number)
+
+
+def _too_long(file: str, number: int) -> TraceError:
+    return TraceError(f"a line of more than {LINE_CHARS_MAX} characters", file=file, line=number)

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from gangline_core.counted import counted
 from gangline_lab.archive import Verification
 from gangline_lab.difference import Difference
+from gangline_lab.outside import tame
 from gangline_lab.replay import ReplayReport
 from gangline_lab.summary import Spread, Summary
 
@@ -14,9 +15,9 @@ LINE_CHARS_MAX = 400
 
 def duration(ms: float) -> str:
     """A time span in at most two units: 850 ms, 12.3 s, 4 min 10 s, 3 h 20 min."""
-    if ms < 1000:
+    if round(ms) < 1000:
         return f"{ms:.0f} ms"
-    if ms < 60_000:
+    if round(ms, -2) < 60_000:
         return f"{ms / 1000:.1f} s"
     minutes, seconds = divmod(round(ms / 1000), 60)
     if minutes < 60:
@@ -26,9 +27,10 @@ def duration(ms: float) -> str:
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """Lines of a table: the first column to the left, numbers to the right."""
-    widths = [max(len(row[column]) for row in (header, *rows)) for column in range(len(header))]
+    tamed = [[tame(cell) for cell in row] for row in (header, *rows)]
+    widths = [max(len(row[column]) for row in tamed) for column in range(len(header))]
     lines = []
-    for row in (header, *rows):
+    for row in tamed:
         first, *rest = (cell.ljust(widths[0]) if k == 0 else cell.rjust(widths[k]) for k, cell in enumerate(row))
         lines.append("  ".join((first, *rest)).rstrip())
     return lines

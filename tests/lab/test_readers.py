@@ -157,6 +157,7 @@ def test_events_tell_of_pods_that_are_gone(tmp_path: Path) -> None:
             "job_id,num_gpu\n",
             "line 1: the columns submit_time, iterations, model_name, duration are missing",
         ),
+        ("tiresias", TIRESIAS.replace("interval", "duration"), "line 1, column duration: stands twice"),
         ("muri", MURI + "0,4,x,10,r,128,9,9,886,703,62,17,0\n", "line 2, column submit_time: expected a whole number"),
         (
             "chronus",

@@ -1,12 +1,14 @@
 """Traces are read exactly, and a bad one is refused with its line and column."""
 
 import gzip
+import tracemalloc
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from gangline_lab import openb, philly
+from gangline_lab import openb, philly, rows
+from gangline_lab.readers import read_trace
 from gangline_lab.rows import TraceError
 
 NODES = "sn,cpu_milli,memory_mib,gpu,model\n"
@@ -64,6 +66,11 @@ def test_a_packed_trace_is_read_as_well(tmp_path: Path) -> None:
         (NODES, "line 1: has no machines"),
         ("", "line 1: has no machines"),
         (NODES + "m" * 20_000 + ",1,1,1,T4\n", "line 2: a line of more than 10000 characters"),
+        (NODES + "m,1,1\r,1,T4\n", "line 2: no row of a table: a carriage return inside it"),
+        ((NODES + "m,1,1,1,T4\n").replace("\n", "\r"), "line 1: no row of a table: a carriage return inside it"),
+        ("\n" + NODES + "\nm,1,1,1,T4\n\nm,1,1,1,T4\n", "line 6: m stands on line 4 already"),
+        ("\na,b\n", "line 2: expected the columns sn,cpu_milli,memory_mib,gpu,model, found a,b"),
+        ("a\x1b[2J,b\n", "found a?[2J,b"),
     ],
 )
 def test_a_bad_node_list_is_refused_with_line_and_column(tmp_path: Path, text: str, complaint: str) -> None:
@@ -90,6 +97,27 @@ def test_a_bad_job_list_is_refused_with_line_and_column(tmp_path: Path, text: st
     with pytest.raises(TraceError) as refused:
         philly.read_jobs(file(tmp_path, text))
     assert complaint in str(refused.value)
+
+
+def test_empty_lines_before_a_header_are_no_header(tmp_path: Path) -> None:
+    jobs = philly.read_jobs(file(tmp_path, "\n\n" + JOBS + "2017-10-09 07:01:55,66.0,1,66.0,a\n"))
+    assert [job.cluster for job in jobs] == ["a"]
+
+
+def test_of_a_line_without_end_and_of_a_file_that_unpacks_without_end_only_a_part_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "t.csv.gz"
+    path.write_bytes(gzip.compress(bytes(50_000_000)))
+    tracemalloc.start()
+    with pytest.raises(TraceError, match="line 1: a line of more than 10000 characters"):
+        openb.read_machines(path)
+    monkeypatch.setattr(rows, "FILE_BYTES_MAX", 1_000_000)
+    with pytest.raises(TraceError, match="more than 1000000 bytes"):
+        read_trace(f"kubernetes:{path}")
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 10_000_000
 
 
 def test_a_file_that_is_not_there_or_not_text_is_refused(tmp_path: Path) -> None:

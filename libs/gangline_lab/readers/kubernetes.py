@@ -39,7 +39,6 @@ STATUSES, TERMINATED = ("status", "containerStatuses"), ("state", "terminated", 
 TOGETHER_S = 120
 """Pods of one owner that were created within this time of the first are its gang."""
 NO_LIST = "no list of Kubernetes objects: its `items` are no list"
-FILE_BYTES_MAX = 2_000_000_000
 GPUS_MAX = 10_000
 """Most GPUs of one container that are believed."""
 AMOUNT_MAX = 10**9
@@ -115,8 +114,6 @@ class _Place:
 def _items(path: Path) -> tuple[list[dict[str, Any]], Places]:
     """The file's objects, of a List or one object on each line, and where they stand."""
     try:
-        if path.stat().st_size > FILE_BYTES_MAX:
-            raise TraceError(f"more than {FILE_BYTES_MAX} bytes", file=path.name, line=0)
         data = unpacked(path)
     except (OSError, EOFError, zlib.error) as error:
         raise TraceError(f"no list of Kubernetes objects: {error}", file=path.name, line=1) from error
