@@ -56,7 +56,11 @@ def moment(ms: int) -> str:
     """A moment in RFC 3339, UTC, whole seconds; "-" for none."""
     if not ms:
         return "-"
-    return datetime.fromtimestamp(ms // MS, tz=UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    try:
+        return datetime.fromtimestamp(ms // MS, tz=UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    except (ValueError, OverflowError, OSError):
+        # What is foretold may lie beyond every calendar.
+        return f"{ms} ms after 1970"
 
 
 def millionths(value: int) -> str:

@@ -11,6 +11,8 @@ from msgspec.structs import replace
 
 GPU_MILLI = 1000
 """One whole GPU."""
+MOMENT_MS_MAX = 253_402_300_799_000
+"""The last second of the year 9999; no calendar that a client may have knows a later one."""
 CPUS_PER_GPU = 64
 """Where use of GPUs and CPUs must be one number, so many CPUs count as one GPU."""
 

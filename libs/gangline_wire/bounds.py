@@ -9,13 +9,11 @@ from typing import Any
 
 from msgspec import Struct
 
-from gangline_core.spec import GPU_MILLI, JobSpec, Role
+from gangline_core.spec import GPU_MILLI, MOMENT_MS_MAX, JobSpec, Role
 from gangline_wire.limits import most
 
 DURATIONS = ("estimate_s", "time_limit_s", "protected_s", "start_limit_s", "repair_s")
 OF_ELASTIC = ("notice_s", "confirm_s", "start_s", "cooldown_s", "cost_s")
-TIME_MS_MOST = 1 << 53
-"""Moments later than this are none."""
 
 
 class Bounds(Struct, frozen=True):
@@ -59,8 +57,8 @@ OF_JOB = _bounds(
         "priority": ("priority", -most("priority"), most("priority")),
         "grace": ("grace_s", 0, most("grace_s")),
         "retries": ("retries", 0, most("retries")),
-        "begin": ("not_before_ms", 0, TIME_MS_MOST),
-        "deadline": ("deadline_ms", 0, TIME_MS_MOST),
+        "begin": ("not_before_ms", 0, MOMENT_MS_MAX),
+        "deadline": ("deadline_ms", 0, MOMENT_MS_MAX),
         "topology.slice_tasks": ("topology.slice_tasks", 0, most("tasks")),
         "topology.spread_most": ("topology.spread_most", 0, most("tasks")),
     },

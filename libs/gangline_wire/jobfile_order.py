@@ -7,7 +7,7 @@ from itertools import pairwise
 from msgspec.structs import replace
 
 from gangline_core.door.array_record import array_size
-from gangline_core.spec import ArraySpec, Dependency, DependencyKind
+from gangline_core.spec import MOMENT_MS_MAX, ArraySpec, Dependency, DependencyKind
 from gangline_wire.fields import each, flag, listed, mapping, read_fields, text, visible_text, whole
 from gangline_wire.jobfile_beside import Named
 from gangline_wire.limits import most
@@ -16,8 +16,7 @@ from gangline_wire.quantity import kind_name, shown
 
 JOB_ID_MOST = (1 << 53) - 1
 """Larger ids could not be read by a JavaScript client."""
-MS_MOST = 253_402_300_799_000
-"""End of the year 9999."""
+MS_MOST = MOMENT_MS_MAX
 INDEX_MOST = 10_000_000
 
 KINDS = {
@@ -29,6 +28,8 @@ KINDS = {
 """Words before a job's number, as users of Slurm write them."""
 
 _read_name = visible_text("name_chars")
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\d([Tt ]([01]\d|2[0-3]):\d\d(:\d\d(\.\d+)?)?([Zz]|[+-]\d\d:\d\d)?)?", re.ASCII)
+"""Of all that ISO 8601 allows, what RFC 3339 does; how much else Python reads differs between its versions."""
 _NUMBER = re.compile(r"([0-9]{1,16})(?:_([0-9]{1,8}))?", re.ASCII)
 _RANGE = re.compile(r"([0-9]{1,8})(?:-([0-9]{1,8})(?::([0-9]{1,8}))?)?", re.ASCII)
 _ARRAY_HOW = 'write indexes such as "0-99", "1,3,7", "0-98:2", with "%10" for at most 10 at once'
@@ -51,16 +52,24 @@ def read_moment(value: object) -> int:
         WrongValueError: no such moment, or a text without offset.
     """
     if type(value) is int:
-        if not 0 <= value <= MS_MOST:
-            raise WrongValueError("must be milliseconds since 1970, before the year 10000")
-        return value
+        ms = value
+    else:
+        moment = value if isinstance(value, datetime) else _written(text(value))
+        if moment.tzinfo is None:
+            raise WrongValueError('needs its offset from UTC, such as "Z" or "+02:00"')
+        ms = max(0, int(moment.timestamp() * 1000))
+    if not 0 <= ms <= MS_MOST:
+        raise WrongValueError("must be milliseconds since 1970, before the year 10000")
+    return ms
+
+
+def _written(text: str) -> datetime:
     try:
-        moment = value if isinstance(value, datetime) else datetime.fromisoformat(text(value))
+        if _MOMENT.fullmatch(text):
+            return datetime.fromisoformat(text.upper())
     except ValueError:
-        raise WrongValueError('must be a time such as "2026-07-01T02:00:00+02:00" or "2026-07-01T00:00:00Z"') from None
-    if moment.tzinfo is None:
-        raise WrongValueError('needs its offset from UTC, such as "Z" or "+02:00"')
-    return max(0, int(moment.timestamp() * 1000))
+        pass
+    raise WrongValueError('must be a time such as "2026-07-01T02:00:00+02:00" or "2026-07-01T00:00:00Z"')
 
 
 def read_array(value: object) -> ArraySpec:

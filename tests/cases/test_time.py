@@ -10,6 +10,39 @@ from gangline_core import facts as f
 from gangline_core.groups import BudgetPeriod
 from gangline_core.limits.calendar import Season, is_on
 from gangline_core.limits.spending import spent
+from gangline_wire.jobfile_order import read_moment
+from gangline_wire.problem import WrongValueError
+
+MOMENTS = {
+    "2026-07-01T02:00:00+02:00": 1_782_864_000_000,
+    "2026-07-01 00:00:00z": 1_782_864_000_000,
+    "2026-07-01t00:00:00.25Z": 1_782_864_000_250,
+    "1969-12-31T23:59:59Z": 0,
+    "9999-12-31T23:59:59Z": 253_402_300_799_000,
+    "9999-12-31T23:59:59-14:00": None,
+    "10000-01-01T00:00:00Z": None,
+    "2026-12-31T24:00:00Z": None,
+    "2026-06-30T23:59:60Z": None,
+    "2026-02-29T00:00:00Z": None,
+    "2026-W27-3T00:00:00Z": None,
+    "20260701T000000Z": None,
+    "2026-07-01T00Z": None,
+    "2026-07-01T00:00:00+0200": None,
+    "2026-07-01T00:00:00": None,
+    "2026-07-01": None,
+    "\u0662026-07-01T00:00:00Z": None,
+    "": None,
+}
+
+
+@pytest.mark.parametrize(("text", "ms"), MOMENTS.items())
+def test_a_moment_is_read_by_one_grammar_and_lies_in_a_year_that_calendars_have(text: str, ms: int | None) -> None:
+    if ms is None:
+        with pytest.raises(WrongValueError):
+            read_moment(text)
+    else:
+        assert read_moment(text) == ms
+
 
 DAYS = {  # kelektiv/node-cron#563: the days of 2026 on which clocks change, and how long they last
     ("America/New_York", "2026-03-08"): 23,

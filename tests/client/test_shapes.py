@@ -28,6 +28,7 @@ from gangline_client.table import Cell, Column, bar, render
         (q.age(0, now_ms=5), "-"),
         (q.moment(1_700_000_000_000), "2023-11-14T22:13:20Z"),
         (q.moment(0), "-"),
+        (q.moment(253_402_300_800_000), "253402300800000 ms after 1970"),
         (q.millionths(-2_500_000), "-2.5"),
         (q.gpu_hours(1234.5), "1,234.50"),
     ],

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from gangline_core.limits.budgets import ANY_MODEL, PRICE_MILLI_MAX
 from gangline_core.reserving.windows import Window
 from gangline_core.settings.amounts import Problem
+from gangline_core.spec import MOMENT_MS_MAX
 from gangline_core.state import State
 
 WINDOWS_MAX = 256
@@ -26,6 +27,9 @@ def check_window(state: State, window: Window, at: int) -> Problem | None:
         return Problem("conflict", f"there are {WINDOWS_MAX} windows already; remove some that are over")
     if window.pool not in state.kept.pools:
         return Problem("invalid", f"there is no pool {window.pool}", "pool")
+    for field, at_ms in (("start_ms", window.start_ms), ("end_ms", window.end_ms)):
+        if not 0 <= at_ms <= MOMENT_MS_MAX:
+            return Problem("invalid", "must be milliseconds since 1970, before the year 10000", field)
     if window.end_ms <= window.start_ms:
         return Problem("invalid", "must be after the start", "end_ms")
     if window.end_ms <= at:

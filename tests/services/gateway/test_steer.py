@@ -244,7 +244,14 @@ async def test_a_window_keeps_nodes_and_says_why(visitor: Visitor) -> None:
 
 @pytest.mark.parametrize(
     ("change", "field"),
-    [({"nodes": ["n9"]}, "nodes"), ({"end_ms": T0}, "end_ms"), ({"pool": "x"}, "pool"), ({"groups": ["x"]}, "groups")],
+    [
+        ({"nodes": ["n9"]}, "nodes"),
+        ({"end_ms": T0}, "end_ms"),
+        ({"pool": "x"}, "pool"),
+        ({"groups": ["x"]}, "groups"),
+        ({"start_ms": -1}, "start_ms"),
+        ({"start_ms": 253_402_300_799_000, "end_ms": 253_402_300_799_001}, "end_ms"),
+    ],
 )
 async def test_a_wrong_window_is_refused_with_its_field(visitor: Visitor, change: Any, field: str) -> None:
     window = {"start_ms": T0 + HOUR, "end_ms": T0 + 2 * HOUR, "nodes": ["n1"], **change}
