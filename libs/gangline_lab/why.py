@@ -157,6 +157,8 @@ class _Watcher:
         """Sequence of the message by which the job began to wait for room."""
         self.seen: dict[str, int] = {}
         """By pool, the state on which its open round was put in order."""
+        self.started: dict[str, list[f.Placement]] = {}
+        """By pool, whom its last round has started so far, in a share of it or in its decision."""
 
     def hear(self, message: Message) -> None:
         job = self.state.job(self.job) if self.index is None else None
@@ -166,7 +168,14 @@ class _Watcher:
         for fact in message.facts:
             if isinstance(fact, f.RoundOpened):
                 self.seen[fact.pool] = message.seq - 1 if message.seen < 0 else message.seen
-        apply(self.state, message)
+                self.started[fact.pool] = []
+        step = apply(self.state, message)
+        starting = {moved.job for moved in step.moves if moved.after == JobState.STARTING}
+        for fact in message.facts:
+            if isinstance(fact, f.RoundDecided | f.ShareDecided):
+                # What no longer held when it was folded started nobody.
+                booked = [placement for placement in fact.placements if placement.job in starting]
+                self.started.setdefault(fact.pool, []).extend(booked)
         if self.index is not None:
             self._look_for_element(self.index)
         after = self.state.job(self.job) if self.index is None else None
@@ -180,7 +189,7 @@ class _Watcher:
             if isinstance(fact, f.RoundDecided) and after is not None and after.state == JobState.WAITING:
                 assert opened is not None
                 if fact.pool == opened.opened.pool:
-                    self.rounds.append(self._round(opened.opened, fact, message.seq, opened.at, after))
+                    self.rounds.append(self._round(opened.opened, message.seq, opened.at, after))
 
     def _look_for_element(self, index: int) -> None:
         """The element's own number, as soon as its array is there; none of its elements has waited before that."""
@@ -196,14 +205,15 @@ class _Watcher:
         if not is_open and job.state in (JobState.HELD, JobState.SUSPENDED):
             self.held.append(Stretch(state=job.state, since_ms=at, until_ms=0))
 
-    def _round(self, opened: f.RoundOpened, decided: f.RoundDecided, seq: int, at: int, job: Job) -> RoundWaited:
+    def _round(self, opened: f.RoundOpened, seq: int, at: int, job: Job) -> RoundWaited:
         places = {candidate.job: place for place, candidate in enumerate(opened.candidates)}
         place = places.get(self.job, -1)
         if place < 0 and self.waits_since > self.seen.get(opened.pool, 0):
             of = len(opened.candidates)
             return RoundWaited(opened.round, seq, at, 0, of, 0, {}, code="", reason=CAME_LATE, ahead=())
         own = opened.candidates[place] if place >= 0 else None
-        started = {placement.job for placement in decided.placements}
+        placements = self.started[opened.pool]
+        started = {placement.job for placement in placements}
         before = opened.candidates[: max(0, place)]
         passed = tuple(one.job for one in before if one.job not in started)
         return RoundWaited(
@@ -216,7 +226,7 @@ class _Watcher:
             terms=dict(zip(opened.terms, own.terms, strict=True)) if own else {},
             code=job.reason.code if job.reason else "",
             reason=_sentence(self.state, job.reason),
-            ahead=tuple(self._ahead(opened, job, places, one, at) for one in decided.placements),
+            ahead=tuple(self._ahead(opened, job, places, one, at) for one in placements),
             passed=passed,
             passed_written=tuple(label(self.state, one) for one in passed),
         )

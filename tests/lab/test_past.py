@@ -13,6 +13,7 @@ from tests.lab.test_guests import HALF, with_low
 from tests.lab.test_sharing import staged
 from tests.make import node, spec
 
+from gangline_core import cycle, parsync
 from gangline_core import facts as f
 from gangline_core.cluster import Policy
 from gangline_core.door import admission
@@ -50,6 +51,38 @@ def test_why_names_who_went_before_and_by_which_rule(tmp_path: Path) -> None:
     ahead = [one for round in told.rounds for one in round.ahead]
     assert [(one.job, one.how) for one in ahead] == [(3, How.SCORE)]
     assert told.rounds[0].terms == {"level": 0, "priority": 0}
+
+
+def test_why_names_nobody_whose_placement_no_longer_held_when_it_was_folded(tmp_path: Path) -> None:
+    """The machine is lost between the decision and its append: who was placed there went before nobody."""
+    world = LoggedWorld(node("n1", gpus=1), node("n2", gpus=1))
+    first, second = (world.submit(spec(gpus=1, name=name)) for name in "ab")
+    world.tell("queue.default", *filter(None, [cycle.open_round(world.state, "default", world.at)]))
+    decided, seen = cycle.decide_round(world.state, "default", world.at), world.state.kept.seq
+    lost = next(one.tasks[0].node for one in decided.placements if one.job == first)
+    world.tell("telemetry", f.NodeLost(node=lost, silent_ms=30_000))
+    world.tell("placement.default", decided, seq_seen=seen)
+    (one,) = why(world.write(tmp_path / "a"), first).rounds
+    assert [ahead.job for ahead in one.ahead] == [second]
+    assert one.passed == ()
+
+
+def test_why_names_whom_another_scheduler_started_in_its_share_of_the_round(tmp_path: Path) -> None:
+    world = LoggedWorld(node("n1", gpus=2))
+    world.set_policy(schedulers=2, ordering="fifo", backfill_depth=0)
+    early, late, wide = world.submit(spec(gpus=1)), world.submit(spec(gpus=1)), world.submit(spec(gpus=2))
+    world.tell("queue.default", *filter(None, [cycle.open_round(world.state, "default", world.at)]))
+    seen = world.state.kept.seq
+    shares = {k: parsync.decide_share(world.state, "default", k) for k in parsync.asked(world.state, "default")}
+    for number, share in sorted(shares.items()):
+        world.tell(f"scheduler.default.{number}", *filter(None, [share]), seq_seen=seen)
+    decided = cycle.decide_round(world.state, "default", world.at)
+    world.tell("placement.default", decided)
+    (one,) = why(world.write(tmp_path / "a"), wide).rounds
+    by_share = {early, late} - {placement.job for placement in decided.placements}
+    assert by_share
+    assert {ahead.job for ahead in one.ahead} == {early, late}
+    assert one.passed == ()
 
 
 def test_why_of_a_job_that_never_was_is_refused(tmp_path: Path) -> None:
