@@ -165,6 +165,27 @@ def test_whose_victims_are_gone_takes_its_part_before_the_others_of_the_round():
     assert (made.job(old).state, made.job(urgent).state) == (JobState.WAITING, JobState.RUNNING)
 
 
+@pytest.mark.parametrize("sharing", ["", "interleaved"])
+def test_what_is_lent_anew_goes_by_age_for_a_quarter_too(sharing):
+    """Seed 1500185: with each lease all of a pool was lent by age alone."""
+    made = filled(lease_s=STARVES_S, sharing=sharing)
+    made.round()
+    made.settle()
+    assert running(made, made.old) == made.old[:2], "two of eight GPUs"
+    assert running(made, made.urgent) == made.urgent[:6]
+    assert [made.job(job).first_by_age for job in (*made.old[:2], *made.urgent[:2])] == [True, True, False, False]
+
+
+def test_who_is_lent_room_by_the_ordering_does_not_go_first_for_its_age():
+    made = filled(lease_s=STARVES_S)
+    for job in made.urgent[3:]:
+        made.cancel(job)
+    made.finish(*made.fillers)
+    decided = made.round()
+    assert [one.job for one in decided.placements] == [*made.old[:2], *made.urgent[:3], *made.old[2:5]]
+    assert [one.first_by_age for one in decided.placements] == [True, True, *[False] * 6]
+
+
 def test_where_all_go_by_age_nobody_is_counted():
     made = filled(ordering="fifo")
     one_by_one(made, 5)

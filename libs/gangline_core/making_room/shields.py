@@ -12,7 +12,7 @@ from itertools import takewhile
 
 from msgspec.structs import replace
 
-from gangline_core.aged_part import goes_first
+from gangline_core.aged_part import AgedPart
 from gangline_core.facts import Candidate, Placement
 from gangline_core.ids import JobId
 from gangline_core.job import Job, JobState
@@ -60,7 +60,7 @@ def _went_first(table: Table) -> frozenset[JobId]:
     return frozenset(
         (
             *(job.id for job in again if resizing.is_active(job)),
-            *(one.job for one in table.placements if goes_first(table, one)),
+            *AgedPart(table).went,
         )
     )
 

@@ -85,14 +85,15 @@ def _places(scored: Scored, rows: int) -> Ints:
     return place
 
 
-def rank(waiting: Waiting, first: int = EVERYBODY, *, running: NDArray[np.bool_] | None = None) -> Ranking:
-    """Order waiting jobs by the pool's policy; only the first so many need be exact. Some may be `running`.
+def rank(waiting: Waiting, first: int = EVERYBODY, *, starving: NDArray[np.bool_] | None = None) -> Ranking:
+    """Order waiting jobs by the pool's policy; only the first so many need be exact.
 
     Whoever has waited longer than the policy's starvation time goes first, oldest first, whatever the score, while a
-    part of the pool is left to such jobs (see `scoring.first_by_age`). Who checkpoints and had its share lets others
-    pass, the more the longer it needs still (see `letting_pass`). Every tie is broken by age, then by id.
+    part of the pool is left to such jobs (see `scoring.first_by_age`); or those that are named. Who checkpoints and had
+    its share lets others pass, the more the longer it needs still (see `letting_pass`). Every tie is broken by age,
+    then by id.
     """
-    is_starving = waiting.starving if running is None else waiting.starving & ~running
+    is_starving = waiting.starving if starving is None else starving
     moved = (waiting.yield_queue > 0) & ~is_starving
     scored = ORDERINGS[waiting.policy.ordering](waiting, first + int(moved.sum()))
     place = _places(scored, len(waiting))

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
+from numpy.typing import NDArray
 
 from gangline_core.facts.queue import Candidate, Lease, Part, RoundOpened
 from gangline_core.ids import JobId
@@ -22,6 +23,7 @@ from gangline_core.ordering import rank
 from gangline_core.ordering.gavel import models_of, parts_by_model, speeds_of
 from gangline_core.reasons import Reason, ReasonCode
 from gangline_core.scoring.attained import attained
+from gangline_core.scoring.first_by_age import Amounts, goes_first_on_a_part, is_part_left
 from gangline_core.scoring.waiting import Waiting
 from gangline_core.sharing.beside import INTERLEAVED
 from gangline_core.sharing.grouping import grouped, may_regroup
@@ -89,8 +91,8 @@ def lend(state: State, pool: PoolState, candidates: Sequence[Candidate], now: in
     waiting = [state.kept.jobs[candidate.job] for candidate in candidates]
     both = Waiting.of(state, pool, [*waiting, *running], now=now)
     if pool.policy.ordering != ORDERED_BY_PART:
-        is_running = np.arange(len(both)) >= len(waiting)
-        ranked = _firm_first(state, [JobId(job) for job in rank(both, running=is_running).ids.tolist()])
+        ranking = rank(both, starving=_first_by_age(both, waiting=len(waiting)))
+        ranked = _firm_first(state, [JobId(job) for job in ranking.ids.tolist()])
         if pool.policy.sharing == INTERLEAVED:
             companies = grouped(state, pool, ranked, running_jobs)
             return Lent(
@@ -105,6 +107,26 @@ def lend(state: State, pool: PoolState, candidates: Sequence[Candidate], now: in
         known[part.job][part.model] = part.micro
     owed = owed_then(state, pool, now) if parts else pool.owed
     return Lent(leases=tuple(_by_part(state, pool, both, known=known, had=had, owed=owed)), parts=parts)
+
+
+def _first_by_age(both: Waiting, *, waiting: int) -> NDArray[np.bool_]:
+    """Which of those that wait and starve go first: those that have what is left of their part of the pool, if taken.
+
+    All of a pool may be lent anew at once, and if all of them went first a busy pool would be lent by age alone.
+    """
+    starving = both.starving & (np.arange(len(both)) < waiting)
+    policy, name = both.policy, both.pool.pool.name
+    if not starving.any() or not goes_first_on_a_part(policy):
+        return starving
+    used, layout = both.state.live_index.first_by_age.used(name), both.state.room(name).layout
+    for row in filter(starving.item, both.by_age.tolist()):
+        starving[row] = is_part_left(used, layout, policy)
+        if not starving[row]:
+            continue
+        job = both.jobs[row]
+        if job.service_class != ServiceClass.OPPORTUNISTIC:
+            used = used.plus(Amounts.of(job.spec), 1)
+    return starving
 
 
 def _firm_first(state: State, ordered: list[JobId]) -> list[JobId]:
