@@ -85,12 +85,14 @@ def _resources(parser: ArgumentParser) -> None:
     group.add_argument("--cpus", "-c", default="", metavar="N", help="CPUs: 4, 0.5 or 500m")
     group.add_argument("--memory", "-m", default="", metavar="SIZE", help="main memory, such as 16Gi")
     group.add_argument(
-        "--tasks", "-n", default=0, type=int, metavar="N", help="equal tasks that start together (default: 1)"
+        "--tasks", "-n", default=None, type=int, metavar="N", help="equal tasks that start together (default: 1)"
     )
     group.add_argument(
-        "--min-tasks", default=0, type=int, metavar="N", help="start with as few as this; makes the job elastic"
+        "--min-tasks", default=None, type=int, metavar="N", help="start with as few as this; makes the job elastic"
     )
-    group.add_argument("--max-tasks", default=0, type=int, metavar="N", help="grow up to this; makes the job elastic")
+    group.add_argument(
+        "--max-tasks", default=None, type=int, metavar="N", help="grow up to this; makes the job elastic"
+    )
     group.add_argument(
         "--topology", default="", metavar="LEVEL", help="all tasks inside one nvlink, socket, node, rack, ..."
     )

@@ -5,7 +5,7 @@ import re
 import textwrap
 from collections.abc import Sequence
 from difflib import get_close_matches
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from gangline_client.verbs import CHAPTERS, HANDOVERS, VERBS, Verb
 
@@ -44,6 +44,8 @@ OF_OTHERS = {
     "start": "gangline up",
 }
 """What hands that know Slurm, kubectl or other tools type -> what does the same here."""
+MAY_BE_EMPTY = ("command", "args", "why", "formula")
+"""Arguments whose empty text means nothing else than itself. The group that one acts on may be the root, too."""
 ACTS_ON_NODES = ("drain", "resume", "assign", "forget")
 """`gangline nodes drain n1` is what some hands type for `gangline drain n1`."""
 
@@ -68,7 +70,22 @@ class Formatter(argparse.RawDescriptionHelpFormatter):
 
 
 class Parser(argparse.ArgumentParser):
-    """Says of a word that is no verb what verb may have been meant; argparse knows only those that it parses."""
+    """Says of a word that is no verb what verb may have been meant, and takes no empty text for something left out.
+
+    argparse knows only the verbs that it parses. A shell gives an empty text for a variable that is not set: no limit
+    where one was meant, or another job than the one that was meant.
+    """
+
+    def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
+        if isinstance(action, argparse._SubParsersAction):
+            # What follows the verb is looked at there.
+            return super()._get_values(action, arg_strings)
+        is_root = action.dest == "group" and not action.option_strings
+        # Where nothing is the default, an empty text takes away what is there.
+        clears = bool(action.option_strings) and action.default is None
+        if "" in arg_strings and not is_root and not clears and action.dest not in MAY_BE_EMPTY:
+            raise argparse.ArgumentError(action, "is empty; is a variable of the shell not set?")
+        return super()._get_values(action, arg_strings)
 
     def error(self, message: str) -> NoReturn:
         """Print usage and the message, and leave with 2."""

@@ -101,6 +101,9 @@ async def find_job(client: Client, text: str) -> int:
     Raises:
         InputError: no job of the name can be seen.
     """
+    if not text:
+        # As a filter it would be none: the newest of all jobs.
+        raise InputError("which job? Its number or name is empty", next_step="See the jobs with `gangline show`.")
     if is_element(text):
         array, _, index = text.partition("_")
         return (await client.element(int(array), int(index))).id

@@ -73,6 +73,11 @@ def test_wrong_usage_ends_with_2_and_says_what_is_wrong(words: list[str]) -> Non
         (["queue", "--limit", "-1"], "'-1' is no whole number from 1 on"),
         (["show", "--limit", "0"], "'0' is no whole number from 1 on"),
         (["events", "--count", "many"], "'many' is no whole number from 1 on"),
+        (["cancel", "7", ""], "JOB: is empty; is a variable of the shell not set?"),
+        (["run", "--time-limit", "", "--", "true"], "--time-limit/-t: is empty"),
+        (["run", "--after=", "--", "true"], "--after: is empty"),
+        (["token", "issue", "ci", "--group", ""], "--group: is empty"),
+        (["--token", "", "queue"], "--token: is empty"),
     ],
 )
 def test_who_uses_another_tool_s_habits_is_told_ours(words: list[str], told: str) -> None:

@@ -4,6 +4,9 @@ import pytest
 from tests.client.command_line import NOW_MS, gangline
 from tests.client.fake_platform import FakePlatform, Reply
 
+from gangline_client.client import Client
+from gangline_client.errors import InputError
+from gangline_client.session import find_job
 from gangline_core.ids import NodeId
 from gangline_core.reserving.windows import Window
 from gangline_wire import views as v
@@ -137,6 +140,24 @@ async def test_prices_are_changed_one_by_one_and_sent_whole(platform: FakePlatfo
     assert platform.asked[-1].body == {"milli": {"a100": 1000, "h100": 2500}}
     assert platform.asked[-1].headers["If-Match"] == '"3"'
     assert (await gangline(platform.url, "prices", "H100")).code == 2
+
+
+@pytest.mark.parametrize("flag", ["--tasks", "--min-tasks", "--max-tasks"])
+async def test_a_number_of_tasks_is_sent_as_it_is_said_for_the_platform_to_judge(
+    platform: FakePlatform, flag: str
+) -> None:
+    platform.answer("POST", "/v1/jobs", Reply(view=JOB, status=202))
+    await gangline(platform.url, "run", "--detach", flag, "0", "--", "true")
+    body = platform.asked[0].body
+    assert isinstance(body, dict)
+    assert body[{"--tasks": "tasks", "--min-tasks": "min", "--max-tasks": "max"}[flag]] == 0
+
+
+async def test_an_empty_name_is_no_job_and_never_the_newest_of_all(platform: FakePlatform) -> None:
+    async with Client(platform.url, "t") as client:
+        with pytest.raises(InputError, match="empty"):
+            await find_job(client, "")
+    assert platform.asked == []
 
 
 async def test_run_says_array_moments_and_what_it_follows(platform: FakePlatform) -> None:

@@ -93,9 +93,6 @@ def run_document(args: Namespace, *, environ: Mapping[str, str], folder: str, no
         "gpu_models": [model for text in args.gpu_model for model in text.split(",") if model],
         "cpus": args.cpus,
         "memory": args.memory,
-        "tasks": args.tasks,
-        "min": args.min_tasks,
-        "max": args.max_tasks,
         "topology": _given({"required": args.topology, "preferred": args.topology_preferred}),
         "node_selector": pairs(args.node_selector, flag="--node-selector"),
         "level": args.level,
@@ -112,7 +109,13 @@ def run_document(args: Namespace, *, environ: Mapping[str, str], folder: str, no
         "hold": args.hold,
         "labels": pairs(args.label, flag="--label"),
     }
-    numbers = {"priority": args.priority, "retries": args.retries}
+    numbers = {
+        "tasks": args.tasks,
+        "min": args.min_tasks,
+        "max": args.max_tasks,
+        "priority": args.priority,
+        "retries": args.retries,
+    }
     return _given(document) | {name: value for name, value in numbers.items() if value is not None}
 
 
