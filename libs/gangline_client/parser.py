@@ -5,9 +5,10 @@ import re
 import textwrap
 from collections.abc import Sequence
 from difflib import get_close_matches
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from gangline_client.verbs import CHAPTERS, HANDOVERS, VERBS, Verb
+from gangline_wire import command_line
 
 TEXT_WIDTH = 100
 FORMATS = ("table", "wide", "json", "yaml", "name")
@@ -44,8 +45,8 @@ OF_OTHERS = {
     "start": "gangline up",
 }
 """What hands that know Slurm, kubectl or other tools type -> what does the same here."""
-MAY_BE_EMPTY = ("command", "args", "why", "formula")
-"""Arguments whose empty text means nothing else than itself. The group that one acts on may be the root, too."""
+ITSELF_WHEN_EMPTY = ("command", "args", "why", "formula")
+"""Arguments of which an empty text is as good as any other."""
 ACTS_ON_NODES = ("drain", "resume", "assign", "forget")
 """`gangline nodes drain n1` is what some hands type for `gangline drain n1`."""
 
@@ -69,23 +70,14 @@ class Formatter(argparse.RawDescriptionHelpFormatter):
         super().__init__(prog, max_help_position=32, width=min(110, _columns()))
 
 
-class Parser(argparse.ArgumentParser):
-    """Says of a word that is no verb what verb may have been meant, and takes no empty text for something left out.
+class Parser(command_line.Parser):
+    """Says of a word that is no verb what verb may have been meant; argparse knows only those that it parses."""
 
-    argparse knows only the verbs that it parses. A shell gives an empty text for a variable that is not set: no limit
-    where one was meant, or another job than the one that was meant.
-    """
-
-    def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
-        if isinstance(action, argparse._SubParsersAction):
-            # What follows the verb is looked at there.
-            return super()._get_values(action, arg_strings)
+    def may_be_empty(self, action: argparse.Action) -> bool:
+        """The group that one acts on may be the root; and where nothing is the default, "" takes away what is there."""
         is_root = action.dest == "group" and not action.option_strings
-        # Where nothing is the default, an empty text takes away what is there.
         clears = bool(action.option_strings) and action.default is None
-        if "" in arg_strings and not is_root and not clears and action.dest not in MAY_BE_EMPTY:
-            raise argparse.ArgumentError(action, "is empty; is a variable of the shell not set?")
-        return super()._get_values(action, arg_strings)
+        return is_root or clears or action.dest in ITSELF_WHEN_EMPTY
 
     def error(self, message: str) -> NoReturn:
         """Print usage and the message, and leave with 2."""

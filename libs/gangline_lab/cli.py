@@ -18,6 +18,7 @@ from gangline_lab.rows import TraceError
 from gangline_lab.runs import RunError
 from gangline_lab.sim.engine import StuckError
 from gangline_lab.sim.fleet import FleetError
+from gangline_wire.command_line import Parser
 
 STOPPED = 130
 """As a shell says of who was interrupted."""
@@ -55,7 +56,7 @@ def _note_unfinished(archive: object) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="gangline lab", description=__doc__)
+    parser = Parser(prog="gangline lab", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for kind in (simulations, past, learning, logs):
         kind.add(commands)

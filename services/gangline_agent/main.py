@@ -12,6 +12,7 @@ from gangline_agent.app import run
 from gangline_agent.config import Config
 from gangline_kit.config import KitConfig, load, load_kit
 from gangline_kit.service import Site, run_service
+from gangline_wire.command_line import Parser
 
 USER = "agent"
 """The user as which agents of other machines connect; its password is the token."""
@@ -28,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="gangline agent",
         description="Join this machine to a running platform. Settings may also come from GANGLINE_AGENT_* variables.",
     )

@@ -31,6 +31,7 @@ from gangline_kit.clock import Clock, SystemClock
 from gangline_kit.errors import PermanentError, TemporaryError
 from gangline_kit.ids import SystemIds
 from gangline_lab import openb, philly
+from gangline_wire.command_line import Parser
 
 JOBS, NODES = 800, 200
 OUT = Path("out/demo")
@@ -67,7 +68,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="gangline demo", description=__doc__)
+    parser = Parser(prog="gangline demo", description=__doc__)
     parser.add_argument("--jobs", type=int, default=JOBS, help=f"jobs of the Philly trace (default {JOBS}, most 1000)")
     parser.add_argument("--nodes", type=int, default=NODES, help=f"machines of the openb list (default {NODES})")
     parser.add_argument("--speed", type=float, default=SPEED, help=f"arrivals so much faster (default {SPEED:g})")

@@ -20,6 +20,7 @@ from gangline_embedded.platform import Platform
 from gangline_kit import loop
 from gangline_kit.errors import PermanentError, TemporaryError
 from gangline_kit.service import setup_logging
+from gangline_wire.command_line import Parser
 from gangline_wire.connection import DATA_VARIABLE, Connection, data_folder, write_connection
 from gangline_wire.nodefile import read_short
 from gangline_wire.rights import agent_user_name
@@ -55,7 +56,7 @@ def _told(error: Exception) -> str:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="gangline", description="The platform on this machine.")
+    parser = Parser(prog="gangline", description="The platform on this machine.")
     verbs = parser.add_subparsers(dest="verb", required=True)
     up = verbs.add_parser("up", help="run the platform until Ctrl-C; data is kept for the next time")
     up.add_argument("--data", type=_folder, default=None, help="data folder (default: your user data folder)")

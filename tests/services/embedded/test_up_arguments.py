@@ -6,6 +6,7 @@ import pytest
 
 from gangline_agent.main import main as agent_main
 from gangline_embedded.main import for_other_terminals, main
+from gangline_lab.cli import main as lab_main
 
 
 @pytest.mark.parametrize(
@@ -22,6 +23,8 @@ from gangline_embedded.main import for_other_terminals, main
         (["--speed", "0"], "0 is no speed"),
         (["--speed", "nan"], "nan is no speed"),
         (["--data", __file__], "is no folder"),
+        (["--data", ""], "--data: is empty; is a variable of the shell not set?"),
+        (["--host", ""], "--host: is empty"),
         (["--simulate", "/nowhere/nodes.csv"], "expected machines in short such as 4x8xH100, or a file"),
     ],
 )
@@ -30,6 +33,14 @@ def test_a_wrong_argument_is_named(arguments: list[str], said: str, capsys: pyte
         main(["up", *arguments])
     assert caught.value.code == 2
     assert said in capsys.readouterr().err
+
+
+def test_an_empty_argument_is_named_by_every_program(capsys: pytest.CaptureFixture[str]) -> None:
+    for program, words in ((agent_main, ["--pool", ""]), (lab_main, ["verify", ""]), (main, ["demo", "--out", ""])):
+        with pytest.raises(SystemExit) as caught:
+            program(words)
+        assert caught.value.code == 2
+        assert "is empty; is a variable of the shell not set?" in capsys.readouterr().err
 
 
 def test_a_data_folder_that_cannot_be_made_is_told_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
