@@ -152,8 +152,10 @@ def resolve(program: str, *, path: str, cwd: Path, shown: str = "") -> str:
     for candidate in candidates:
         if os.path.isfile(candidate) and os.access(candidate, os.X_OK):
             return candidate
-    if os.path.isfile(candidates[0]):
+    if any(os.path.isfile(candidate) for candidate in candidates):
         raise LaunchError(f"{shown or program} is not executable")
+    if "/" in program and os.path.isdir(candidates[0]):
+        raise LaunchError(f"{shown or program} is a folder and no program")
     raise LaunchError(f"{shown or program} was not found" + ("" if "/" in program else " in PATH"))
 
 

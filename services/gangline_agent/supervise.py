@@ -51,6 +51,7 @@ ORPHAN_GRACE_S_MAX = 8.0
 """Without an agent, a task must be gone before its node is declared lost and it is started elsewhere."""
 SUBREAPER = 36
 SIGKILL, SIGCONT, SIGPIPE = 9, 18, 13
+ENOENT = 2
 UNBLOCKED_DEFAULTS = (1, 2, 3, SIGPIPE, 10, 12, 15, 17, SIGCONT, 25)
 """Signals the program finds in their default state, whatever the agent or Python did with them."""
 
@@ -191,7 +192,7 @@ class Supervisor:
         try:
             self.main = self.start(argv, environment, writer)
         except OSError as error:
-            fault = b"%s: %s" % (self.given["shown"] or argv[0], os.strerror(error.errno or 0).encode())
+            fault = b"%s: %s" % (self.given["shown"] or argv[0], why_not(error, argv[0]))
             self.output.write(b"[gangline: could not start %s]\n" % fault)
             self.output.close()
             self.life.write(b"failed " + fault)
@@ -300,6 +301,13 @@ class Supervisor:
         send(os.killpg, self.main, number)
         for pid in children(os.getpid()):
             send(os.kill, pid, number)
+
+
+def why_not(error: OSError, program: bytes) -> bytes:
+    """Why a program did not start; of one whose interpreter is missing the system says that it is itself."""
+    if error.errno == ENOENT and os.path.exists(program):
+        return b"the interpreter that it names was not found"
+    return os.strerror(error.errno or 0).encode()
 
 
 def send(how: "Callable[[int, int], None]", target: int, number: int) -> None:

@@ -56,6 +56,7 @@ async def test_a_signal_that_kills_a_task_shows_as_128_more(tmp_path: Path) -> N
     [
         (("no-such-program-here",), "was not found in PATH"),
         (("/etc/passwd",), "is not executable"),
+        (("/etc",), "is a folder"),
         ((), "no command"),
         (("/bin/echo", "a\0b"), "NUL"),
     ],
@@ -78,6 +79,17 @@ async def test_a_file_that_is_no_program_says_why(tmp_path: Path) -> None:
         local = await made.finish(order)
         assert local.cause == ExitCause.START_FAILED
         assert "Exec format error" in local.error
+
+
+async def test_a_script_whose_interpreter_is_missing_is_not_called_missing_itself(tmp_path: Path) -> None:
+    script = tmp_path / "script"
+    script.write_text("#!/no/such/interpreter\n")
+    script.chmod(0o755)
+    order = an_order(str(script))
+    async with rig(tmp_path / "agent") as made:
+        local = await made.finish(order)
+        assert local.cause == ExitCause.START_FAILED
+        assert local.error.endswith("the interpreter that it names was not found")
 
 
 async def test_no_shell_stands_between_the_arguments_and_the_program(tmp_path: Path) -> None:
