@@ -11,7 +11,7 @@
 two facts join them. Both are pure: the same state and the same `now` give the same bytes.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from gangline_core.aged_part import AgedPart
@@ -26,6 +26,7 @@ from gangline_core.late_starts import late_starts
 from gangline_core.limits import gates
 from gangline_core.limits.dates import LimitDates, dates_pass
 from gangline_core.making_room.claims import honour_claims, waiting_reason
+from gangline_core.making_room.hanging import Hanging, hanging, waits_for_hanging
 from gangline_core.making_room.lowering import lower_in_place
 from gangline_core.making_room.overtaking import Overtakes
 from gangline_core.making_room.preemption import Preemptor
@@ -179,6 +180,7 @@ def place_all(layout: Layout, opened: RoundOpened, overtakes: Overtakes, back: S
     guests, crowd = Guests(table, preemptor), Crowd(table, refuser, reserver, preemptor)
     claimed = {held.claim.job: held.alive for held in table.held}
     started = {placement.job for placement in table.placements}
+    hang = hanging(table)
     order, going, part = Order(candidates, before), Going(table, preemptor, back), AgedPart(table)
     for seen, job in crowd.left(_waiting(table, candidates, started), {*claimed, *limited}):
         if table.is_full or _passes_unseen(table, edges) or part.is_over_for(job):
@@ -191,7 +193,7 @@ def place_all(layout: Layout, opened: RoundOpened, overtakes: Overtakes, back: S
         if job.id in limited:
             dates.consider(job)
             continue
-        if (reason := leases.waits_for_part(table.pool, job.id) or heads.in_the_way(job)) is not None:
+        if (reason := _is_kept(table, job, heads, hang)) is not None:
             table.refuse(job, reason)
             continue
         beside = (batch, loose, guests)
@@ -212,6 +214,12 @@ def place_all(layout: Layout, opened: RoundOpened, overtakes: Overtakes, back: S
         # Where several that compete have dates, equal jobs have one each; otherwise the first speaks for all of them.
         if refuser.remember(job, reason) or table.policy.backfill_depth > 1:
             _give_date(job, reason, (reserver, loose), dates)
+
+
+def _is_kept(table: Table, job: Job, heads: Heads, hang: Mapping[JobId, Hanging]) -> Reason | None:
+    """Why the job does not start, whether there is room or not."""
+    reason = leases.waits_for_part(table.pool, job.id) or waits_for_hanging(table, job, hang)
+    return reason or heads.in_the_way(job)
 
 
 def _wait_for_movers(table: Table, opened: RoundOpened) -> None:

@@ -48,6 +48,7 @@ class ReasonCode(StrEnum):
     LIMIT_KEPT = "LimitKeptForOlderJob"
     BEHIND_HEAD = "BehindHeadOfLevel"
     WAITING_FOR_VICTIMS = "WaitingForVictims"
+    OTHERS_HANG = "OthersHang"
     PLACEMENT_VOIDED = "PlacementVoided"
     # refused at the door, can never fit
     NEVER_FITS_NODE = "NeverFitsNode"
@@ -172,6 +173,7 @@ SENTENCES: dict[ReasonCode, str] = {
         "{from_ms}; a time limit under {fits_s} s would pass."
     ),
     ReasonCode.WAITING_FOR_VICTIMS: "Room is being cleared for it: {victims} tasks are still stopping.",
+    ReasonCode.OTHERS_HANG: "Made way for job {job}; begins when {tasks} tasks that did as well stop, or at {from_ms}.",
     ReasonCode.PLACEMENT_VOIDED: "A placement did not hold ({cause}); it is considered again at once.",
     ReasonCode.NEVER_FITS_NODE: "One task needs {needed} {dimension}; the largest node has {largest}.",
     ReasonCode.NEVER_FITS_CLUSTER: "The job needs {needed} {dimension}; the pool has {largest}.",
@@ -288,8 +290,7 @@ HINTS: dict[ReasonCode, str] = {
     ReasonCode.UNKNOWN_LEVEL: "See the levels with `gangline policy`.",
     ReasonCode.UNKNOWN_CELL: "See the pool's pinned cells in the policy file; opportunistic jobs have none.",
     ReasonCode.UNKNOWN_DEPENDENCY: "Check the number with `gangline show {job}`.",
-    ReasonCode.NAME_TAKEN: "Choose another name, let it wait for the other one (`singleton: true`), "
-    "or `gangline cancel {job}`.",
+    ReasonCode.NAME_TAKEN: "Choose another name, wait for the other (`singleton: true`), or `gangline cancel {job}`.",
     ReasonCode.QUEUE_FULL: "Wait until some of these jobs have ended, or cancel some.",
     ReasonCode.QUEUE_TOO_SMALL: "Submit it in parts, each when the one before has ended.",
     ReasonCode.SUBMIT_RATE: "Wait a minute; jobs of one batch count one by one.",

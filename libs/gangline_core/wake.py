@@ -11,6 +11,7 @@ from gangline_core.limits.budget_room import budget_room_ms
 from gangline_core.limits.calendar import next_change_ms
 from gangline_core.limits.rungs import seasons_of
 from gangline_core.making_room.claims import gives_up_ms, overdue_ms
+from gangline_core.making_room.hanging import hangs_until_ms
 from gangline_core.making_room.losses import shield_ends_ms
 from gangline_core.making_room.service_order import by_service, orders_by_service
 from gangline_core.making_room.yielding import yields_more_ms
@@ -61,6 +62,7 @@ def next_wake_ms(state: State, pool_name: str, now: int) -> int | None:
     if waiting:
         # From then on a task that does not die is no longer counted on, and its node takes no work.
         times += [overdue_ms(state, state.kept.tasks[task]) for task in state.stopping_tasks]
+        times += [hangs_until_ms(state, state.kept.tasks[task]) for task in state.stopping_tasks]
         times += _leaving_since(state, pool)
         times += losing_place_ms(pool.policy, pool.heads)
         times += _level_moves(state, pool_name, pool.policy)

@@ -4,19 +4,22 @@ import pytest
 from msgspec.structs import replace
 from tests.core.test_capacity import picture
 from tests.core.test_pausing import gpu_spec, stand_still
-from tests.make import World, gpu_amount, group, node, spec
+from tests.make import SECOND, T0, World, gpu_amount, group, node, spec
 
 from gangline_core import cycle
 from gangline_core import facts as f
 from gangline_core.ids import JobId
 from gangline_core.job import JobState
 from gangline_core.making_room import standing_back
+from gangline_core.making_room.claims import MARGIN_MS
+from gangline_core.making_room.hanging import HANGS_MS_MAX
 from gangline_core.making_room.preemption import Preemptor
 from gangline_core.making_room.standing_back import Going, StandingBack
 from gangline_core.pauses.resuming import honour_paused
 from gangline_core.reasons import Reason, ReasonCode
 from gangline_core.spec import ServiceClass
 from gangline_core.table import Table
+from gangline_core.wake import next_wake_ms
 
 
 def paused_below_a_limit(service_class: ServiceClass, priority: int) -> tuple[World, JobId, JobId, list[JobId]]:
@@ -339,6 +342,55 @@ def test_who_went_for_a_job_that_still_waits_does_not_begin_again_before_it(lab:
         JobState.WAITING,
         JobState.WAITING,
     ]
+
+
+def one_hangs_on_a_closed_node(**policy) -> tuple[World, JobId, JobId, JobId]:
+    """The same on two machines; that on which one of them hangs takes no work, so that the firm one has no date."""
+    world = World(node("n1", gpus=4), node("n2", gpus=4))
+    world.set_policy(ordering="fifo", starvation_s=0, **policy)
+    hangs, gone = (
+        world.submit_running(spec(gpus=4, service_class=ServiceClass.OPPORTUNISTIC, grace_s=1), name)
+        for name in ("n1", "n2")
+    )
+    firm = world.submit(gpus=4, tasks=2, service_class=ServiceClass.GUARANTEED)
+    world.round()
+    assert firm in world.state.kept.claims
+    for _ in range(4):
+        world.wait(10).round()
+    assert firm not in world.state.kept.claims
+    world.see(node("n1", gpus=4, problem="a task does not end"))
+    world.exit(*world.job(gone).tasks, code=143, cause=f.ExitCause.STOPPED).empty(*world.job(gone).tasks)
+    world.wait(1).settle(stops=False)
+    return world, hangs, gone, firm
+
+
+def test_who_made_way_waits_for_others_that_hang_though_the_job_it_was_for_has_no_date() -> None:
+    """Seed 1700162: it began again each time, and hung in its turn as soon as the other was gone, without end."""
+    world, hangs, gone, firm = one_hangs_on_a_closed_node()
+    assert world.job(gone).state == JobState.WAITING
+    assert world.reason(gone) == ReasonCode.OTHERS_HANG
+    world.stop_all().see(node("n1", gpus=4))
+    world.settle()
+    assert [world.job(job).state for job in (firm, hangs, gone)] == [
+        JobState.RUNNING,
+        JobState.WAITING,
+        JobState.WAITING,
+    ]
+
+
+def test_nobody_waits_for_one_that_hangs_for_ever() -> None:
+    world, _, gone, firm = one_hangs_on_a_closed_node()
+    wake_ms = next_wake_ms(world.state, "default", world.at)
+    assert wake_ms == T0 + SECOND + MARGIN_MS + HANGS_MS_MAX
+    world.wait((wake_ms - world.at) / SECOND).round()
+    world.settle(stops=False)
+    assert (world.job(gone).state, world.job(firm).state) == (JobState.RUNNING, JobState.WAITING)
+
+
+def test_who_made_way_for_one_that_does_not_wait_any_more_begins_again_at_once() -> None:
+    world, _, gone, firm = one_hangs_on_a_closed_node()
+    world.cancel(firm).settle(stops=False)
+    assert world.job(gone).state == JobState.RUNNING
 
 
 def test_who_went_for_a_job_that_ran_since_is_as_others_are() -> None:

@@ -41,8 +41,9 @@ CHECKPOINTS = (
 )
 LEASES = (
     "With `lease_s` room is lent for so long, under any ordering: at the end of each lease jobs that run and jobs "
-    "that wait stand in one order, and are taken from its front while GPUs last. Who is taken and runs goes on "
-    "where it is; who is not makes way for those that were and need its room. It is Gavel's mechanism (section "
+    "that wait stand in one order, opportunistic ones last, and are taken from its front while GPUs last. Who is "
+    "taken and runs goes on where it is; who is not makes way for those that were and need its room. It is Gavel's "
+    "mechanism (section "
     "5); under `gavel` the order is by part of time over time had on each model, and a job may move to another "
     "model. Models are handed out one after the other: first the one on which all jobs together say that they go "
     "fastest, where they say the same the one with the higher price, then by name. Parts are worked out at most "
