@@ -212,7 +212,8 @@ class _Watcher:
             of = len(opened.candidates)
             return RoundWaited(opened.round, seq, at, 0, of, 0, {}, code="", reason=CAME_LATE, ahead=())
         own = opened.candidates[place] if place >= 0 else None
-        placements = self.started[opened.pool]
+        # Started in a share, it may have lost its machine before the round was decided.
+        placements = [placement for placement in self.started[opened.pool] if placement.job != self.job]
         started = {placement.job for placement in placements}
         before = opened.candidates[: max(0, place)]
         passed = tuple(one.job for one in before if one.job not in started)

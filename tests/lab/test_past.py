@@ -19,7 +19,7 @@ from gangline_core.cluster import Policy
 from gangline_core.door import admission
 from gangline_core.door.edits import JobEdit
 from gangline_core.groups import Group
-from gangline_core.ids import JobId
+from gangline_core.ids import JobId, NodeId
 from gangline_core.spec import ArraySpec, Dependency
 from gangline_lab.audit import Yielding, preemptions
 from gangline_lab.cli import main
@@ -83,6 +83,20 @@ def test_why_names_whom_another_scheduler_started_in_its_share_of_the_round(tmp_
     assert by_share
     assert {ahead.job for ahead in one.ahead} == {early, late}
     assert one.passed == ()
+
+
+def test_why_of_a_job_that_lost_its_share_of_the_round_again_does_not_name_itself(tmp_path: Path) -> None:
+    world = LoggedWorld(node("n1", gpus=1))
+    world.set_policy(schedulers=2, ordering="fifo")
+    job = world.submit(spec(gpus=1))
+    world.tell("queue.default", *filter(None, [cycle.open_round(world.state, "default", world.at)]))
+    (number,) = parsync.asked(world.state, "default")
+    share = parsync.decide_share(world.state, "default", number)
+    world.tell(f"scheduler.default.{number}", *filter(None, [share]))
+    world.tell("telemetry", f.NodeLost(node=NodeId("n1"), silent_ms=30_000))
+    world.tell("placement.default", cycle.decide_round(world.state, "default", world.at))
+    (one,) = why(world.write(tmp_path / "a"), job).rounds
+    assert one.ahead == ()
 
 
 def test_why_of_a_job_that_never_was_is_refused(tmp_path: Path) -> None:
