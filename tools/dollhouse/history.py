@@ -222,10 +222,11 @@ class History:
     def _has_beneficiaries(self, state: State, decided: f.RoundDecided, seen: int) -> Iterator[str]:
         """Nobody has to go but for a job that gets the very room, in the same decision."""
         claims = {claim.job: set(claim.victims) for claim in decided.claims}
+        policy = self._policies.read_at(decided.pool, seen)
         for eviction in decided.evictions:
             self.evictions += 1
             if eviction.rule == BY_LEASE and eviction.beneficiary not in claims:
-                yield from self._leases.moves(state, decided, eviction)
+                yield from self._leases.moves(state, decided, eviction, policy)
                 continue
             if self._makes_way(state, eviction.job, eviction.beneficiary):
                 continue
@@ -233,7 +234,7 @@ class History:
             if not any(name.startswith(f"{eviction.job}-") for name in claims.get(eviction.beneficiary, ())):
                 yield f"job {eviction.job} is evicted for job {eviction.beneficiary}, which does not get its room"
             if eviction.rule == BY_YIELD:
-                yield from yields(state, eviction, self._policies.read_at(decided.pool, seen))
+                yield from yields(state, eviction, policy)
             if eviction.rule in IN_TURN:
                 continue
             if (eviction.beneficiary, eviction.job) in self._evicted:

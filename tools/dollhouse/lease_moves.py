@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from gangline_core import facts as f
+from gangline_core.cluster import Policy
 from gangline_core.fold import Message
 from gangline_core.ids import JobId
 from gangline_core.job import JobState
@@ -47,9 +48,9 @@ class LeaseMoves:
                     continue
                 yield f"job {job_id} left its room for another one and found none there"
 
-    def moves(self, state: State, decided: f.RoundDecided, eviction: f.Eviction) -> Iterator[str]:
-        """Somebody goes at the end of a lease without a claim for its room."""
-        if state.kept.pools[decided.pool].policy.sharing:
+    def moves(self, state: State, decided: f.RoundDecided, eviction: f.Eviction, policy: Policy) -> Iterator[str]:
+        """Somebody goes at the end of a lease without a claim for its room, by the policy that the decision read."""
+        if policy.sharing:
             yield from self._parts(state, decided, eviction)
             return
         mover = state.kept.jobs.get(eviction.beneficiary)
