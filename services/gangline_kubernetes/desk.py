@@ -11,6 +11,7 @@ from gangline_core.fold import Message
 from gangline_core.ids import JobId
 from gangline_core.job import ENDS, Job
 from gangline_core.reasons import sentence
+from gangline_core.spec import JobSpec
 from gangline_core.state import State
 from gangline_core.step import Step
 from gangline_kit.errors import TemporaryError
@@ -32,10 +33,11 @@ from gangline_kubernetes.ownership import (
     LABEL_PODS,
     LABEL_UID,
     Fault,
+    at_home,
     hidden,
     owned,
 )
-from gangline_kubernetes.secret_refs import LABEL_REFS, split, text_of
+from gangline_kubernetes.secret_refs import LABEL_REFS, Ref, split, text_of
 from gangline_kubernetes.statuses import refused_status, status_of, word_of
 from gangline_wire.jobfile import JobFileError, parse_job
 from gangline_wire.requests import Admitted, CancelJob, Denied, Refused, SetHold, SetSize, SubmitJobs
@@ -209,8 +211,7 @@ class Desk:
         """Ask for admission; the object's uid makes a repeat give the same job."""
         meta = found.metadata
         try:
-            document, refs = split(found.spec)
-            spec = parse_job(document)
+            spec, refs = read_spec(found, self.config)
         except JobFileError as error:
             message = "; ".join(f"{one.path}: {one.message}" for one in error.errors)
             await self._refuse(found, "Invalid", message, again_s=0)
@@ -272,7 +273,7 @@ class Desk:
             job = lookup(self.state, job.id) or job
         if observed != found.metadata.generation:
             await self._resize(found, job)
-            if is_other(found, job):
+            if is_other(found, job, self.config):
                 message = f"job {job.id} stays as it was admitted: only hold and tasks can be changed; make a new Job"
                 await self.happenings.tell(found.metadata, "ChangeIgnored", message, is_warning=True)
         word, now_s = word_of(job), self.site.clock.monotonic_s()
@@ -354,11 +355,22 @@ def is_news(found: JobObject, job: Job) -> bool:
     return any(now > before for now, before in zip((job.preemptions, resizes), known, strict=True))
 
 
-def is_other(found: JobObject, job: Job) -> bool:
+def read_spec(found: JobObject, config: Config) -> tuple[JobSpec, dict[str, Ref]]:
+    """The job that the object describes, in the pool of its cluster's nodes if it names none, and its secret values.
+
+    Raises:
+        JobFileError: it is no job file.
+    """
+    document, refs = split(found.spec)
+    spec = parse_job(document)
+    return (spec if "pool" in document else replace(spec, pool=config.pool)), refs
+
+
+def is_other(found: JobObject, job: Job, config: Config) -> bool:
     """True when the object now asks for something else than the job was admitted with."""
     try:
-        document, refs = split(found.spec)
-        asked, _ = seal(parse_job(document))
+        spec, refs = read_spec(found, config)
+        asked, _ = seal(at_home(spec, config))
     except JobFileError:
         return True
     kept = job.spec

@@ -51,6 +51,7 @@ class Inventory:
         self.claims = claims
         self.terms = Terms(
             agent=agent,
+            cluster=config.cluster,
             pool=config.pool,
             gpu_resource=config.gpu_resource,
             device_driver=config.device_class if config.mode is DeviceMode.DRA else "",

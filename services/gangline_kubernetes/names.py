@@ -15,6 +15,7 @@ GROUP_VERSION = f"{GROUP}/{VERSION}"
 
 LABEL_JOB = f"{GROUP}/job"
 LABEL_CLUSTER = f"{GROUP}/cluster"
+"""The cluster whose a pod is, or a node as the log has it: what objects of a cluster ask for stays there."""
 LABEL_ROLE = f"{GROUP}/role"
 LABEL_POOL = f"{GROUP}/pool"
 LABEL_NODE_UID = NODE_UID

@@ -10,7 +10,15 @@ from gangline_core.cluster import Elsewhere, Gpu, Node, Taint
 from gangline_core.fold.own_nodes import POOL_NAME
 from gangline_core.ids import NodeId
 from gangline_core.job import Task
-from gangline_kubernetes.names import LABEL_MODEL, LABEL_NODE_UID, LABEL_POOL, NOTE_UUIDS, OWN_TAINTS, UNKNOWN_MODEL
+from gangline_kubernetes.names import (
+    LABEL_CLUSTER,
+    LABEL_MODEL,
+    LABEL_NODE_UID,
+    LABEL_POOL,
+    NOTE_UUIDS,
+    OWN_TAINTS,
+    UNKNOWN_MODEL,
+)
 from gangline_kubernetes.needs import in_mebibytes, needs_of
 from gangline_kubernetes.objects import KubeNode, Pod
 from gangline_kubernetes.offers import as_offered
@@ -62,6 +70,7 @@ class Terms(Struct, frozen=True):
     gpu_resource: str
     device_driver: str = ""
     """Read GPUs from this driver's slices; empty reads them from labels and the device plugin's count."""
+    cluster: str = "kubernetes"
 
 
 def describe(
@@ -106,7 +115,12 @@ def describe(
         memory_mib=mebibytes(allocatable.get("memory", 0)) - others.memory_mib,
         gpus=tuple(gpu for gpu in gpus if gpu.index not in gone),
         pool=pool if is_pool else terms.pool,
-        labels={**(view.labels if view is not None else {}), **labels, LABEL_NODE_UID: node.metadata.uid},
+        labels={
+            **(view.labels if view is not None else {}),
+            **labels,
+            LABEL_NODE_UID: node.metadata.uid,
+            LABEL_CLUSTER: terms.cluster,
+        },
         taints=_taints(node),
         devices={name: count for name, count in devices.items() if count},
         address=_address(node),

@@ -8,7 +8,7 @@ from gangline_core.groups import ancestors
 from gangline_core.spec import JobSpec
 from gangline_core.state import State
 from gangline_kubernetes.config import Config
-from gangline_kubernetes.names import NOTE_GROUP, NOTE_USER
+from gangline_kubernetes.names import LABEL_CLUSTER, NOTE_GROUP, NOTE_USER
 from gangline_kubernetes.objects import Meta, Namespace
 from gangline_wire.bounds import beyond
 
@@ -51,7 +51,18 @@ def owned(spec: JobSpec, meta: Meta, namespace: Namespace | None, config: Config
         return Fault(fault[0], f"{fault[0]} {fault[1]}")
     marks = {LABEL_NAMESPACE: meta.namespace, LABEL_NAME: meta.name, LABEL_UID: meta.uid}
     labels = {key: value for key, value in spec.labels.items() if not key.startswith("gangline.dev/")}
-    return replace(spec, name=spec.name or meta.name, group=spec.group or group, user=user, labels={**labels, **marks})
+    mine = at_home(spec, config)
+    return replace(mine, name=spec.name or meta.name, group=spec.group or group, user=user, labels={**labels, **marks})
+
+
+def at_home(spec: JobSpec, config: Config) -> JobSpec:
+    """The job on nodes of this cluster only: elsewhere its object owns no pod, and members do not find each other."""
+    here = {LABEL_CLUSTER: config.cluster}
+    roles = tuple(
+        role if role.node_selector is None else replace(role, node_selector={**role.node_selector, **here})
+        for role in spec.roles
+    )
+    return replace(spec, roles=roles, node_selector={**spec.node_selector, **here})
 
 
 def hidden(state: State, spec: JobSpec, namespace: Namespace | None, config: Config) -> tuple[int, ...]:

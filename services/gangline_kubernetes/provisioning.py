@@ -20,7 +20,7 @@ from gangline_kubernetes.api import Api, RefusedError, path_of
 from gangline_kubernetes.config import Config
 from gangline_kubernetes.desk import Desk
 from gangline_kubernetes.manifests import MAIN
-from gangline_kubernetes.names import LABEL_JOB, MANAGER, is_number, own_labels
+from gangline_kubernetes.names import LABEL_CLUSTER, LABEL_JOB, MANAGER, is_number, own_labels
 from gangline_kubernetes.nodes import PRODUCT
 from gangline_kubernetes.objects import Listed, Meta, OwnerObject
 from gangline_kubernetes.ownership import LABEL_PODS
@@ -178,7 +178,8 @@ class Provisioner:
             return False
         nodes = self.state.nodes_of(job.spec.pool)
         is_here = any(node.agent == self.agent for node in nodes) or (not nodes and job.spec.pool == self.config.pool)
-        return is_here and LABEL_PODS not in job.spec.labels
+        is_ours = job.spec.node_selector.get(LABEL_CLUSTER, self.config.cluster) == self.config.cluster
+        return is_here and is_ours and LABEL_PODS not in job.spec.labels
 
     async def _make(self, job: Job, namespace: str) -> None:
         """The request, then the templates it names, which go with it."""
@@ -248,7 +249,7 @@ def templates_of(
             amounts[config.gpu_resource] = str(gpus)
         limits = {name: value for name, value in amounts.items() if name != "cpu"}
         asked_labels = selector_of(job.spec, role)
-        selector = {key: value for key, value in asked_labels.items() if not key.startswith(LABEL)}
+        selector = {key: value for key, value in asked_labels.items() if not key.startswith((LABEL, LABEL_CLUSTER))}
         if len(asked.gpu_models) == 1:
             selector[PRODUCT[0]] = asked.gpu_models[0]
         container = {

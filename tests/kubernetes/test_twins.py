@@ -3,12 +3,13 @@
 import asyncio
 
 import msgspec
-from tests.kubernetes.house import CRDS, NAMESPACE, House, MemoryTransport, opened
+from tests.kubernetes.house import CRDS, NAMESPACE, PODS, House, MemoryTransport, opened
 
 from dollhouse.clock import LoopClock
 from dollhouse.loop import live
 from gangline_core.cluster import Node
 from gangline_core.ids import NodeId
+from gangline_core.job import JobState
 from gangline_kit.service import Site
 from gangline_kubernetes.app import run as run_cluster
 from gangline_kubernetes.config import Config
@@ -93,3 +94,38 @@ async def renamed_story() -> None:
 
         house.world.start("kubernetes", run, msgspec.convert({"image": "t:1", "cluster": "new"}, Config))
         await house.until(lambda: house.world.state.kept.nodes[NodeId("n0")].agent == "kubernetes.new")
+
+
+def test_what_a_clusters_objects_ask_for_stays_on_its_own_nodes_though_others_of_the_pool_are_free() -> None:
+    live(at_home_story())
+
+
+async def at_home_story() -> None:
+    async with opened(nodes=1, gpus=2) as house:
+        await second(house, "other")
+        await house.until(lambda: NodeId("other") in house.world.state.kept.nodes)
+        await house.apply("first", gpus=2, command=["x"])
+        await house.phase("first", "Running")
+        await house.apply("object", gpus=2, command=["x"])
+        await house.apply("roles", roles=[{"name": "a", "gpus": 1, "command": ["x"], "node_selector": {}}])
+        container = {"name": "a", "image": "t:1", "resources": {"limits": {"nvidia.com/gpu": "2"}}}
+        pod = {"metadata": {"name": "pod"}, "spec": {"schedulerName": "gangline", "containers": [container]}}
+        await house.ask("POST", PODS, pod)
+        await asyncio.sleep(60)
+        states = {job.spec.name: job.state for job in house.world.state.kept.jobs.values()}
+        assert len(states) == 4
+        assert [state for name, state in states.items() if name != "first"] == [JobState.WAITING] * 3
+        assert house.status("object")["reason"] == "InsufficientGpus"
+
+
+def test_a_job_object_that_names_no_pool_is_for_the_pool_of_its_clusters_nodes() -> None:
+    live(own_pool_story())
+
+
+async def own_pool_story() -> None:
+    async with opened(nodes=1, gpus=2, pool="cards") as house:
+        await house.apply("train", gpus=2, command=["x"])
+        found = await house.phase("train", "Running")
+        assert house.job(found["status"]["job"]).spec.pool == "cards"
+        await house.apply("astray", gpus=2, command=["x"], pool="nowhere")
+        await house.phase("astray", "Refused")

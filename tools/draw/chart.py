@@ -24,8 +24,8 @@ prints hold the first command; [docs/kubernetes.md](../../docs/kubernetes.md) sa
 CARE = """
 - **Upgrade**: `helm upgrade` replaces services one by one; standbys take over within seconds, and running pods are left
   alone. The custom resource definitions are part of the release, so they are upgraded with it.
-- **Keys** are made once, into the Secret `RELEASE-gangline-keys`, and an upgrade keeps them. What one of yours must
-  hold is said below, at `existingSecret`.
+- **Keys** are made once, into the Secret `gangline-keys` (of a release with another name: `NAME-gangline-keys`), and an
+  upgrade keeps them. What one of yours must hold is said below, at `existingSecret`.
 - **A bus of yours** (`nats.enabled: false`) needs JetStream with `sync_interval: always`, a `max_payload` of 8 MB, and
   the users of `files/nats-users.json` with those rights ([the bus](../../docs/integration/nats.md), where it also says
   how the HTTP API stands behind an ingress).
