@@ -284,7 +284,7 @@ HINTS: dict[ReasonCode, str] = {
     ReasonCode.DEADLINE: "Submit it again with a later deadline or a shorter time limit.",
     ReasonCode.KILLED: "Its program may do that (`kill $PPID`), or want of memory; `gangline release {id}` tries anew.",
     ReasonCode.UNKNOWN_GROUP: "See the groups with `gangline quota`; `gangline quota set GROUP --create` makes one.",
-    ReasonCode.UNKNOWN_USER: "Ask the group's head or an administrator to add the user.",
+    ReasonCode.UNKNOWN_USER: "The group's head or an administrator adds it: `gangline quota user GROUP USER --create`.",
     ReasonCode.CLOSING: "Submit to another group; see the groups with `gangline quota`.",
     ReasonCode.UNKNOWN_POOL: "See the pools with `gangline policy`.",
     ReasonCode.UNKNOWN_LEVEL: "See the levels with `gangline policy`.",
@@ -394,7 +394,7 @@ SIGNS = {
 
 def _shown(name: str, number: int | str, *, is_cpu: bool) -> int | str:
     if not isinstance(number, int):
-        return number
+        return number.removesuffix(".") if name == "error" else number
     if is_cpu and name in ("needed", "free"):
         return f"{number / 1000:g}"
     return utc(number) if name.endswith("_ms") else number

@@ -420,3 +420,16 @@ def test_one_task_that_lacks_one_cpu_is_told_of_as_one() -> None:
         explain(world.state, waits, world.at).shortfall.missing
         == "Room for 1 more task with 1 CPU would have to come free."
     )
+
+
+def test_what_others_say_of_a_failed_start_ends_with_one_full_stop() -> None:
+    def told(error: str) -> str:
+        return sentence(Reason(ReasonCode.START_FAILED, {"task": "1-1-worker-0", "error": error}))
+
+    assert told("leave them out.").endswith("leave them out.")
+    assert told("no such file").endswith("no such file.")
+    assert told("and so on ...").endswith("and so on ...")
+
+
+def test_who_is_no_member_reads_what_makes_him_one() -> None:
+    assert "`gangline quota user GROUP USER --create`" in hint(Reason(ReasonCode.UNKNOWN_USER), job=0)
