@@ -1,12 +1,14 @@
 """A limit of GPU memory keeps its dates: whole cards count with all their memory, which is known only when they are."""
 
+from typing import Any
+
 import pytest
-from tests.make import World, group, node, role, spec
+from tests.make import T0, World, gpu_amount, group, node, role, spec
 
 from gangline_core.facts import GroupSet
 from gangline_core.job import JobState
 from gangline_core.reasons import ReasonCode
-from gangline_core.room.cards import least_memory_mib
+from gangline_core.room.cards import with_cards
 
 CARD = 81_920
 H100 = {"model": "H100", "gpu_memory_mib": CARD}
@@ -72,7 +74,33 @@ def test_others_may_use_the_memory_that_the_dated_job_leaves():
 def test_of_whole_cards_and_parts_of_others_all_memory_counts_for_the_date():
     world = World(node("n1", **H100), groups=[group("lab", limit={"gpu_memory_mib": 16 * CARD})])
     asked = spec(group="lab", roles=[role("train", gpus=4), role("eval", tasks=2, gpus=0.5, gpu_memory_mib=20_000)])
-    told = least_memory_mib(world.state.inventory("default"), asked)
+    told = with_cards(world.state.inventory("default"), asked, {})["gpu_memory_mib"]
     world.submit(asked)
     world.round()
     assert world.state.usage["lab"]["gpu_memory_mib"] == told == 4 * CARD + 2 * 20_000
+
+
+@pytest.mark.parametrize(
+    ("limit", "asked"),
+    [
+        ({"gpu_memory_mib": CARD}, {"tasks": 2, "gpus": 0.5}),
+        (gpu_amount(1), {"tasks": 2, "gpus": 0, "gpu_memory_mib": CARD // 2}),
+    ],
+)
+def test_a_gang_of_shares_is_kept_all_that_they_will_count_with_below_a_limit(
+    limit: dict[str, int], asked: dict[str, Any]
+):
+    """Half of the limit comes back at 10 s and the other at 50 s: others may use the first half till then."""
+    world = World(node("n1", **H100), groups=[group("lab", limit=limit)])
+    early, late = (world.submit(spec(group="lab", gpus=0.5, time_limit_s=seconds)) for seconds in (10, 50))
+    world.settle()
+    gang = world.submit(spec(group="lab", time_limit_s=100, **asked))
+    world.settle()
+    (date,) = world.state.kept.pools["default"].limit_dates
+    assert (date.job, date.start_ms - T0) == (gang, 50_000)
+    long, short = (world.submit(spec(group="lab", gpus=0.5, time_limit_s=seconds)) for seconds in (60, 30))
+    world.wait(10).finish(early).settle()
+    assert (world.reason(long), world.job(short).state) == (ReasonCode.LIMIT_KEPT, JobState.RUNNING)
+    world.wait(30).finish(short).settle()
+    world.wait(10).finish(late).settle()
+    assert world.job(gang).state == JobState.RUNNING

@@ -234,7 +234,7 @@ def _card_problem(state: State, rules: Rules, spec: JobSpec) -> Problem | None:
     pool, inventory = state.kept.pools[spec.pool].pool, state.inventory(spec.pool)
     largest = {role.name: largest_size(role) for role in spec.roles}
     for limits, sizes in ((rules.limits, minimum_sizes(spec)), (rules.job_limits, largest)):
-        if counts_by_card(limits) and (reason := never_below(inventory, pool, spec, sizes=sizes, limits=limits)):
+        if counts_by_card(spec, limits) and (reason := never_below(inventory, pool, spec, sizes=sizes, limits=limits)):
             return reason, "roles[0].gpus" if len(spec.roles) == 1 else "roles"
     return None
 

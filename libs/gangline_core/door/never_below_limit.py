@@ -1,8 +1,8 @@
-"""Can a job that names no GPU model ever start below limits that count by card: of a model, or of GPU memory?
+"""Can a job ever start below limits that count by card: of a model it does not name, of GPU memory, of shares?
 
-Which card a whole GPU is, and so how much memory it counts with, is known only when it is placed. The pool's machines
-tell the least that it can be; as where a job fits, only what is certain is refused, and a pool without a machine that
-could take it says nothing.
+Which card a GPU is, and so with how much memory or time of it a job counts, is known only when it is placed. The pool's
+machines tell the least that it can be; as where a job fits, only what is certain is refused, and a pool without a
+machine that could take it says nothing.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from gangline_core.cluster import Pool
 from gangline_core.limits.dimension_names import shown
 from gangline_core.limits.rungs import GPU_MEMORY, MODEL_PREFIX
 from gangline_core.reasons import Reason, ReasonCode
-from gangline_core.room.cards import on_cards
+from gangline_core.room.cards import ALL_GPUS, is_open, on_cards
 from gangline_core.room.inventory import Inventory
 from gangline_core.spec import JobSpec
 
@@ -19,9 +19,9 @@ Limits = Sequence[tuple[str, dict[str, int]]]
 """Who sets a limit, and the most it ever is by dimension."""
 
 
-def counts_by_card(limits: Limits) -> bool:
-    """True when one of the limits is of a GPU model or of GPU memory."""
-    return any(what == GPU_MEMORY or what.startswith(MODEL_PREFIX) for _, limit in limits for what in limit)
+def counts_by_card(spec: JobSpec, limits: Limits) -> bool:
+    """True when the job counts below one of the limits with what only its cards tell: a model, or how much."""
+    return any(what.startswith(MODEL_PREFIX) or is_open(spec, what) for _, limit in limits for what in limit)
 
 
 def never_below(
@@ -31,15 +31,19 @@ def never_below(
     roles = [role for role in spec.roles if sizes[role.name] > 0 and role.resources.wants_gpu]
     if not roles or pool.grows:
         return None
-    found = [on_cards(inventory, spec, role, sizes[role.name]) for role in roles]
+    found = [on_cards(inventory, spec, role) for role in roles]
     cards = [one for one in found if one is not None]
     if len(cards) < len(found):
         return None
-    asked = [(role.resources.gpu_milli, sizes[role.name], one.models) for role, one in zip(roles, cards, strict=True)]
-    memory = sum(one.memory_mib for one in cards)
+    asked = [(one.milli, sizes[role.name], one.models) for role, one in zip(roles, cards, strict=True)]
+    least = {
+        GPU_MEMORY: sum(sizes[role.name] * one.memory_mib for role, one in zip(roles, cards, strict=True)),
+        ALL_GPUS: sum(task_milli * tasks for task_milli, tasks, _ in asked),
+    }
     for holder, limit in limits:
-        if memory > limit.get(GPU_MEMORY, memory):
-            return above_limit(holder, *shown(GPU_MEMORY, memory), limit[GPU_MEMORY], GPU_MEMORY)
+        for what, needed in least.items():
+            if needed > limit.get(what, needed):
+                return above_limit(holder, *shown(what, needed), limit[what], what)
         if (reason := _of_models(holder, limit, asked)) is not None:
             return reason
     return None

@@ -13,6 +13,7 @@ from gangline_core.groups import ancestors
 from gangline_core.job import Job
 from gangline_core.limits.quota import Ledger
 from gangline_core.limits.rungs import MODEL_PREFIX
+from gangline_core.room.cards import least_milli
 from gangline_core.spec import Role, smallest_size
 from gangline_core.state import State
 
@@ -22,7 +23,7 @@ def owed_models(state: State, ledger: Ledger, job: Job, amounts: Mapping[str, in
     return tuple(
         model
         for model in open_models(state, job)
-        if ledger.within_guarantee(job, {**amounts, f"{MODEL_PREFIX}{model}": _milli_on(job, model)})
+        if ledger.within_guarantee(job, {**amounts, f"{MODEL_PREFIX}{model}": _milli_on(state, job, model)})
     )
 
 
@@ -52,11 +53,11 @@ def _is_open(role: Role, model: str) -> bool:
     return need.wants_gpu and len(accepted) != 1 and model in (accepted or [model])
 
 
-def _milli_on(job: Job, model: str) -> int:
+def _milli_on(state: State, job: Job, model: str) -> int:
     """GPU thousandths that the job at its smallest has on the model, if all that may be is there."""
-    there = 0
+    there, inventory = 0, state.inventory(job.spec.pool)
     for role in job.spec.roles:
         names = [own.lower() for own in role.resources.gpu_models]
         if _is_open(role, model) or names == [model]:
-            there += smallest_size(role) * role.resources.gpu_milli
+            there += smallest_size(role) * least_milli(inventory, job.spec, role, model=model)
     return there

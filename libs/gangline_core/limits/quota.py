@@ -13,7 +13,6 @@ from gangline_core.limits.broken import limit_reason
 from gangline_core.limits.budgets import BUDGET, worst_cost
 from gangline_core.limits.rungs import (
     DEVICE_PREFIX,
-    GPU_MEMORY,
     MODEL_PREFIX,
     Capacities,
     Reserve,
@@ -28,7 +27,7 @@ from gangline_core.limits.sheltered import sheltered_use
 from gangline_core.limits.spending import bound_cost
 from gangline_core.limits.usage_by_class import usage_by_class
 from gangline_core.reasons import Reason
-from gangline_core.room.cards import with_cards
+from gangline_core.room.cards import is_open, with_cards
 from gangline_core.spec import JobSpec, Role, ServiceClass, smallest_size
 from gangline_core.state import State, count
 
@@ -211,7 +210,7 @@ class Ledger:
         their children no more than they have themselves, so what a sibling uses beyond its own part is borrowed and
         takes nothing away. Only dimensions that a guarantee names are compared, at least one of them must be asked
         for, of GPUs if the job asks for any (a guarantee of CPUs takes no GPUs from others), and opportunistic work
-        neither has a guarantee nor uses one up. Whole cards that are not `placed` yet count with all their memory.
+        neither has a guarantee nor uses one up. GPUs that are not `placed` yet count with the least that they can be.
         """
         if job.service_class == ServiceClass.OPPORTUNISTIC:
             return False
@@ -219,7 +218,7 @@ class Ledger:
         wanted = lowered(amounts)
         for path in ancestors(job.spec.group):
             for dimension, promised in self._guarantee(path).items():
-                if dimension == GPU_MEMORY and not placed:
+                if not placed and is_open(job.spec, dimension):
                     wanted = with_cards(self._state.inventory(job.spec.pool), job.spec, wanted)
                 if wanted.get(dimension, 0) > 0 and dimension not in decided:
                     decided.add(dimension)

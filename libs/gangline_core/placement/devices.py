@@ -6,6 +6,7 @@ from gangline_core.facts import TaskPlacement
 from gangline_core.job import GpuShare
 from gangline_core.placement.gang import Need
 from gangline_core.room.capacity import NO_KIND, Room
+from gangline_core.room.cards import share_taken
 from gangline_core.room.links import Links, best_joined, links_of
 from gangline_core.room.looks import note
 from gangline_core.room.mig import best_start, slice_memory_mib
@@ -216,18 +217,10 @@ def seat_alone(
 
 
 def share_of(need: Need, card_mib: int) -> tuple[int, int]:
-    """Thousandths and MiB that a share takes of a card of this size; what was not asked for follows the other.
-
-    Rounded down, so that shares which fit a card exactly do, but never to nothing, so that each counts against limits.
-    The memory asked for is never rounded.
-    """
+    """Thousandths and MiB that a share takes of a card of this size (see `cards.share_taken`)."""
     if need.beside:
         return 0, need.gpu_memory_mib
-    if need.milli and need.gpu_memory_mib:
-        return need.milli, need.gpu_memory_mib
-    if need.milli:
-        return need.milli, card_mib * need.milli // GPU_MILLI
-    return max(1, need.gpu_memory_mib * GPU_MILLI // card_mib), need.gpu_memory_mib
+    return share_taken(need.milli, need.gpu_memory_mib, card_mib)
 
 
 def choose_whole(

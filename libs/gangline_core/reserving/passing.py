@@ -3,8 +3,9 @@
 from gangline_core.groups import ancestors
 from gangline_core.job import Job
 from gangline_core.limits.quota import covers
-from gangline_core.limits.rungs import GPU_MEMORY
+from gangline_core.limits.rungs import GPU_MEMORY, lowered
 from gangline_core.making_room.losses import effective_priority
+from gangline_core.room.cards import is_open, with_cards
 from gangline_core.scoring.ageing import is_starving
 from gangline_core.spec import ServiceClass
 from gangline_core.table import Table
@@ -52,8 +53,9 @@ def may_push_away(table: Table, reserved: Job, job: Job) -> bool:
     promised = promises(table, reserved)
     if not promised:
         return False
-    asked = {dimension.lower(): amount for dimension, amount in table.seating.least(reserved).amounts.items()}
-    return all(asked[dimension] <= amount for dimension, (_, amount) in promised.items()) and not {
+    least = lowered(table.seating.least(reserved).amounts)
+    asked = with_cards(table.state.inventory(reserved.spec.pool), reserved.spec, least)
+    return all(asked.get(dimension, 0) <= amount for dimension, (_, amount) in promised.items()) and not {
         path for path, _ in promised.values()
     } & set(ancestors(job.spec.group))
 
@@ -83,7 +85,7 @@ def promises(table: Table, job: Job) -> dict[str, tuple[str, int]]:
     if not table.has_guarantees:
         return found
     wanted = {dimension.lower() for dimension in table.seating.least(job).amounts}
-    if any(role.resources.whole_gpus for role in job.spec.roles):
+    if is_open(job.spec, GPU_MEMORY):
         wanted.add(GPU_MEMORY)  # how much of it is known only with the card
     for path in ancestors(job.spec.group):
         group = table.state.kept.groups.get(path)
