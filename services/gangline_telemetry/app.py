@@ -13,6 +13,7 @@ from gangline_telemetry.config import Config
 from gangline_telemetry.gauges import text
 from gangline_telemetry.health import Watch
 from gangline_telemetry.progress import Stories
+from gangline_telemetry.relapses import Relapses
 from gangline_telemetry.starts import Starts
 from gangline_telemetry.stragglers import Stragglers
 from gangline_telemetry.trespass import Trespass
@@ -36,7 +37,7 @@ class Listener:
         self.site = site
         self.config = config
         self.watch = Watch(config, site.clock.monotonic_s())
-        self.starts = Starts(config)
+        self.starts, self.relapses = Starts(config), Relapses(config)
         self.stories = Stories()
         self.stragglers = Stragglers(config)
         self.trespass = Trespass()
@@ -48,6 +49,7 @@ class Listener:
         self.watch = Watch(self.config, clock.monotonic_s())
         self.stories = Stories(self.site.follower.state, clock.monotonic_s())
         self.starts, self.stragglers = Starts(self.config), Stragglers(self.config)
+        self.relapses = Relapses(self.config)
         self.trespass = Trespass()
         with self.site.follower.listening(self.note):
             await self._listen(lane)
@@ -56,6 +58,7 @@ class Listener:
         """What agents wrote of starts and ends tells which nodes fail everything."""
         state = self.site.follower.state
         self.starts.note(state, message.facts, message.at)
+        self.relapses.note(state, message.facts, message.at)
         self.watch.busy.note(state, message.facts, self.site.clock.monotonic_s())
 
     def text(self) -> bytes:
@@ -97,6 +100,7 @@ class Listener:
                 facts = (
                     *self.watch.judge(state, now_s),
                     *self.starts.judge(state, self.site.now_ms()),
+                    *self.relapses.judge(state, self.site.now_ms()),
                     *self.stories.judge(state, now_s),
                     *self.stragglers.judge(state, now_s),
                     *self.trespass.judge(state),

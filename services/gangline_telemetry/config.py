@@ -23,6 +23,9 @@ class Config(Struct, frozen=True):
     """Starts of so many different jobs in a row that fail at once close a node to new work."""
     at_once_s: float = 10.0
     """A program that fails within this time failed at once."""
+    relapses: int = 3
+    """A node that was lost so often within `relapse_s` takes no new work for a while, where others take it."""
+    relapse_s: float = 3600.0
     straggler_percent: int = 150
     """A member that needs this much of the median step time of its like holds the gang up."""
     metrics_gpus_max: int = 8192

@@ -63,6 +63,8 @@ MACHINES: dict[str, tuple[str, ...]] = {
         "cases/test_variants_lost::test_one_long_silence_is_one_loss_and_none_of_the_short_ones_for_nineteen_hours_after_it_is_another",
         "cases/test_variants_lost::test_a_node_is_lost_once_per_silence_that_is_longer_than_the_limit_and_never_for_many_short_ones",
         "cases/test_variants_lost::test_who_takes_over_the_watch_counts_silence_from_its_own_beginning",
+        "services/telemetry/test_relapses::test_a_job_whose_node_vanishes_each_time_goes_on_elsewhere",
+        "services/telemetry/test_relapses::test_nodes_that_go_together_are_the_networks_trouble",
     ),
     "K04 kubernetes-sigs/kueue#3401": (
         "cases/test_nodes::test_only_what_takes_work_is_room",
