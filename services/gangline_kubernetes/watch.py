@@ -197,12 +197,6 @@ class Watched(Generic[T]):
             log.warning("one of %s cannot be read: %s", self.name, error)
             return self.items.get(key_of(read(self._bare, data)))
 
-    def take(self, item: T) -> None:
-        """Take in an object that a write answered with, before the watch tells it."""
-        known = self.items.get(key_of(item))
-        if known is None or int(known.metadata.resource_version) < int(item.metadata.resource_version):
-            self._put(key_of(item), known, item)
-
     def _put(self, key: Key, before: T | None, after: T | None) -> bool:
         """Enter a change and tell it; another object of the same name is a deletion and a new one."""
         if before is not None and after is not None:
@@ -269,13 +263,18 @@ class Watched(Generic[T]):
         key = key_of(item)
         known = self.items.get(key)
         if known is None or not _is_newer(known, version):
-            # Else it was told of by the answer to a write of ours already.
+            # Else a list told of it already.
             self._put(key, known, item)
 
 
 def _is_newer(known: Thing, version: str) -> bool:
-    """True for an object of which we know a later version than this."""
-    return int(known.metadata.resource_version) > int(version)
+    """True for an object of which we know a later version than this; what is no number is neither later nor earlier."""
+    versions = (known.metadata.resource_version, version)
+    if not all(one.isascii() and one.isdecimal() for one in versions):
+        return False
+    # As numbers compare, however long they are.
+    ours, theirs = (one.lstrip("0") for one in versions)
+    return (len(ours), ours) > (len(theirs), theirs)
 
 
 def key_of(item: Thing) -> Key:

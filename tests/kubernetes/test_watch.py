@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import msgspec
 import pytest
 from tests.kubernetes.house import MemoryTransport
 
@@ -212,6 +213,38 @@ async def bookmark_story() -> None:
 @pytest.mark.parametrize("line", [b"{", b'{"type":"ADDED"}', b"<html>", b'{"type":"BOOKMARK","object":{"metadata":5}}'])
 def test_a_stream_that_cannot_be_read_is_begun_anew_and_ends_nothing(line: bytes) -> None:
     live(broken_story(line))
+
+
+@pytest.mark.parametrize("word", ["MODIFIED", "DELETED"])
+@pytest.mark.parametrize("version", ["", "None", "x7", "9" * 5000])
+def test_an_object_whose_version_is_no_number_is_heard_like_any_other(word: str, version: str) -> None:
+    live(numberless_story(word, version))
+
+
+async def numberless_story(word: str, version: str) -> None:
+    left: list[bytes] = []
+
+    class Numberless(MemoryTransport):
+        """A stream of it begins with what was left for it."""
+
+        async def stream(self, path: str, query: str, idle_s: float) -> AsyncIterator[bytes]:
+            """See Transport."""
+            while left:
+                yield left.pop()
+            async for one in super().stream(path, query, idle_s):
+                yield one
+
+    desk = Desk(Numberless)
+    desk.make("a")
+    async with watching(desk):
+        known = desk.watched.items["default", "a"].metadata
+        meta = {"name": "a", "namespace": "default", "uid": known.uid, "resourceVersion": version}
+        left.append(msgspec.json.encode({"type": word, "object": {"metadata": meta, **BODY}}))
+        desk.double.store.hang_up()
+        await asyncio.sleep(20)
+        desk.make("b")
+        await asyncio.sleep(20)
+        assert "b" in desk.names, "the watch goes on"
 
 
 async def broken_story(line: bytes) -> None:
