@@ -9,6 +9,7 @@ jobs pass and endless ones do not; the date moves forward as soon as more is kno
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+from msgspec.structs import replace
 
 from gangline_core.facts import Reservation, TaskPlacement
 from gangline_core.ids import TaskId
@@ -16,11 +17,14 @@ from gangline_core.job import Job, TaskState
 from gangline_core.placement.gang import Gang, Seats
 from gangline_core.placement.models import acceptable
 from gangline_core.reasons import Reason, ReasonCode
+from gangline_core.reserving.closures import Closures
 from gangline_core.reserving.releases import UNKNOWN_MS, Releases
 from gangline_core.room.capacity import Flags, Ints, Layout, Room
 from gangline_core.spec import GPU_MILLI, ServiceClass, may_take
 from gangline_core.table import Table
 
+Planned = tuple[int, int, Seats, Room]
+"""The time at which a gang fits, the date to tell, its seats, and the room then."""
 RESERVATIONS_MAX = 4
 """Reservations of one round; each further one is for a job that no other reserved job competes with."""
 OVERDUE_MS = 60_000
@@ -128,8 +132,21 @@ class Reserver:
                 releases.book(tasks, end_ms)
         return self._releases[going]
 
-    def _plan(self, job: Job, gang: Gang, releases: Releases) -> tuple[int, int, Seats, Room] | None:
-        """The earliest time at which the gang fits, its date, its seats and the room then; None when it never does."""
+    def _plan(self, job: Job, gang: Gang, releases: Releases) -> Planned | None:
+        """When and where the gang fits, on nodes that are not closed to it then; None when it never does.
+
+        A node that a window closes at one date is not thought of for later ones either.
+        """
+        while (planned := self._earliest(job, gang, releases)) is not None:
+            time, start_ms, seats, _ = planned
+            closed = Closures(self._table.state, start_ms).nodes(job.spec) if time != UNKNOWN_MS else ()
+            if {place.node for place in seats.tasks}.isdisjoint(closed):
+                break
+            gang = replace(gang, excluded=(*gang.excluded, *closed))
+        return planned
+
+    def _earliest(self, job: Job, gang: Gang, releases: Releases) -> Planned | None:
+        """The earliest time at which there is room for the gang, whatever windows close; None when there never is."""
         times, wanted = releases.times(), usable_nodes(self._table.room, gang)
         before = next((known for known in self._table.pool.reservations if known.job == job.id), None)
         low, high = releases.soonest(gang, wanted), len(times) - 1
