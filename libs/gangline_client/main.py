@@ -1,9 +1,12 @@
 """The `gangline` command: which verb, with which settings, and what its failure means to the shell."""
 
+import errno
 import os
 import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
+
+from gangline_wire.command_line import ready_streams
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -17,6 +20,8 @@ SUCCESS = 0
 FAILURE = 1
 WRONG_USAGE = 2
 INTERRUPTED = 130
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
+"""What is wrong with a file that takes no more of the answer."""
 COMPLETE = "__complete"
 """The verb that the completion scripts use."""
 
@@ -24,6 +29,7 @@ COMPLETE = "__complete"
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; the exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
+    ready_streams()
     try:
         return _dispatch(words, os.environ)
     except KeyboardInterrupt:
@@ -31,8 +37,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         return INTERRUPTED
     except BrokenPipeError:
         # The reader of our output is gone, as in `gangline show | head`; nothing more can be said to it.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _say_no_more()
         return FAILURE
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        sys.stderr.write(f"gangline: the answer could not be written: {error.strerror}\n")
+        _say_no_more()
+        return FAILURE
+
+
+def _say_no_more() -> None:
+    """What is still to be written goes nowhere, and does not fail once more when the process ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _dispatch(words: list[str], environ: Mapping[str, str]) -> int:

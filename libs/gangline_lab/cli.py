@@ -18,7 +18,7 @@ from gangline_lab.rows import TraceError
 from gangline_lab.runs import RunError
 from gangline_lab.sim.engine import StuckError
 from gangline_lab.sim.fleet import FleetError
-from gangline_wire.command_line import Parser
+from gangline_wire.command_line import Parser, ready_streams
 
 STOPPED = 130
 """As a shell says of who was interrupted."""
@@ -26,6 +26,7 @@ STOPPED = 130
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; its exit code."""
+    ready_streams()
     options = _parser().parse_args(argv)
     run: Callable[[argparse.Namespace], int] = options.run
     try:

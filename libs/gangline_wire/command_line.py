@@ -1,11 +1,17 @@
-"""How every program of ours reads its command line: an empty text is told, and not taken for something left out.
+"""How every program of ours reads its command line and writes its answer.
 
-A shell gives an empty text for a variable that is not set. Taken for nothing it means no limit where one was meant,
-the newest of all jobs, the folder one stands in, or all addresses of the machine.
+An empty text is told, and not taken for something left out: a shell gives one for a variable that is not set. Taken
+for nothing it means no limit where one was meant, the newest of all jobs, the folder one stands in, or all addresses of
+the machine. And no letter in anybody's name ends a command, whatever the terminal can show.
 """
 
 import argparse
+import codecs
+import os
+import sys
 from typing import Any
+
+ESCAPED = "gangline.escaped"
 
 
 class Parser(argparse.ArgumentParser):
@@ -22,3 +28,27 @@ class Parser(argparse.ArgumentParser):
         if "" in arg_strings and not is_verb and not self.may_be_empty(action):
             raise argparse.ArgumentError(action, "is empty; is a variable of the shell not set?")
         return super()._get_values(action, arg_strings)
+
+
+def ready_streams() -> None:
+    """Have the process write whatever letters there are, and to nobody where its output is closed.
+
+    A terminal that does not know a letter shows it as JSON writes it, so that nobody's name ends another one's command.
+    """
+    codecs.register_error(ESCAPED, _escaped)
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - it stays open as long as the process
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - it stays open as long as the process
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors=ESCAPED)
+
+
+def _escaped(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    units = error.object[error.start : error.end].encode("utf-16-be", "surrogatepass")
+    pairs = zip(units[::2], units[1::2], strict=True)
+    return "".join(f"\\u{high:02x}{low:02x}" for high, low in pairs), error.end

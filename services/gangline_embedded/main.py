@@ -20,7 +20,7 @@ from gangline_embedded.platform import Platform
 from gangline_kit import loop
 from gangline_kit.errors import PermanentError, TemporaryError
 from gangline_kit.service import setup_logging
-from gangline_wire.command_line import Parser
+from gangline_wire.command_line import Parser, ready_streams
 from gangline_wire.connection import DATA_VARIABLE, Connection, data_folder, write_connection
 from gangline_wire.nodefile import read_short
 from gangline_wire.rights import agent_user_name
@@ -33,6 +33,7 @@ REPLICAS_MAX = 16
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a verb; gives the exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    ready_streams()
     if arguments[:1] == ["demo"]:
         from gangline_embedded import demo  # the demo draws pages and trains nothing; `up` should not pay for it
 

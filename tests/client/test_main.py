@@ -4,6 +4,7 @@ import os
 import resource
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -128,6 +129,27 @@ def test_a_reader_that_goes_away_is_no_traceback() -> None:
     command = f"{sys.executable} -m gangline_client completion bash | true"
     result = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=300, check=False)
     assert result.stderr == ""
+
+
+def test_a_name_that_the_terminal_has_no_letters_for_is_shown_as_json_writes_it(tmp_path: Path) -> None:
+    contexts = tmp_path / "contexts.yaml"
+    contexts.write_text("contexts: {训练-🙂: {url: 'http://127.0.0.1:1'}}\n", encoding="utf-8")
+    result = gangline("context", "list", GANGLINE_CONFIG=str(contexts), PYTHONIOENCODING="ascii")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert r"\u8bad\u7ec3-\ud83d\ude42" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("where", "code", "told"),
+    [
+        (">&-", 0, ""),
+        (">/dev/full", 1, "gangline: the answer could not be written: No space left on device\n"),
+    ],
+)
+def test_an_answer_that_cannot_be_written_is_no_traceback(where: str, code: int, told: str) -> None:
+    command = f"{sys.executable} -m gangline_client completion bash {where}"
+    result = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=300, check=False)
+    assert (result.returncode, result.stderr) == (code, told)
 
 
 def test_the_completion_script_works_in_bash() -> None:
