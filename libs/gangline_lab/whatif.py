@@ -18,9 +18,10 @@ from gangline_core.cluster import Node, Policy
 from gangline_core.counted import counted
 from gangline_core.groups import Group
 from gangline_lab.compare import Cell, interval
+from gangline_lab.knobs import Knob, knob_words, turned
 from gangline_lab.metrics import HOUR_GPU_MS, size_class
 from gangline_lab.readers.archives import History
-from gangline_lab.side_by_side import side_by_side
+from gangline_lab.side_by_side import FINE, side_by_side
 from gangline_lab.sim.collect import JobRecord
 from gangline_lab.sim.conditions import Conditions
 from gangline_lab.sim.door import Refused
@@ -51,6 +52,8 @@ class Change(Struct, frozen=True):
     """Further machines, there from the beginning on."""
     without: str = ""
     """A group whose jobs never come."""
+    knobs: tuple[Knob, ...] = ()
+    """Single settings of policies: of those above, and of what history set, whenever it did."""
 
     def words(self, inputs: Iterable[Input] = ()) -> list[str]:
         """The change, in words; of policies with what these inputs of history set and they leave as by default."""
@@ -61,6 +64,7 @@ class Change(Struct, frozen=True):
             said.append(
                 f"policy of pool {pool}: {policy.ordering}" + (f", and without the {lost} that it had" if lost else "")
             )
+        said += knob_words(self.knobs, set_last | self.policies)
         said += [f"group {group.path or '(all)'} as given" for group in self.groups]
         if self.nodes:
             gpus = counted(sum(len(node.gpus) for node in self.nodes), "GPU")
@@ -169,13 +173,33 @@ class Answer(Struct, frozen=True):
 
 
 def what_if(
-    history: History, change: Change, *, varied: int = 4, workers: int = 1, progress: Progress | None = None
+    history: History,
+    change: Change,
+    *,
+    varied: int = 4,
+    workers: int = 1,
+    progress: Progress | None = None,
+    first: Callable[[Answer], None] | None = None,
 ) -> Answer:
-    """Run history as it was and under the change, `varied` times more with varied durations; `workers` runs at once."""
+    """Run history as it was and under the change, `varied` times more with varied durations; `workers` runs at once.
+
+    `first` is told the answer without the varied durations as soon as that is known, where that is long before the end.
+    """
     asked = [(seed, is_changed) for seed in range(varied + 1) for is_changed in (False, True)]
+    early = 2 if first is not None and varied and workers <= 2 else 0
     with side_by_side(_lived, (history, change), workers=min(workers, len(asked))) as together:
-        runs = together(asked, progress)
+        runs = together(asked[:early], _stage(progress, 0, early, len(asked))) if early else []
+        if first is not None and early:
+            first(_answer(history, change, [(runs[0], runs[1])]))
+        runs += together(asked[early:], _stage(progress, early, len(asked) - early, len(asked)))
     return _answer(history, change, list(zip(runs[::2], runs[1::2], strict=True)))
+
+
+def _stage(progress: Progress | None, before: int, runs: int, of: int) -> Progress | None:
+    """Progress of some of the runs as a part of all."""
+    if progress is None:
+        return None
+    return lambda done, total: progress((FINE * before) + (FINE * runs * done // total if total else 0), FINE * of)
 
 
 def _lived(told: tuple[History, Change], asked: tuple[int, bool], progress: Progress | None) -> RunResult:
@@ -201,22 +225,37 @@ def scenario_of(history: History, change: Change, trace: Workload) -> Scenario:
     """History with this trace, under the change."""
     trace = replace(trace, arrivals=tuple(trace.arrivals[place] for place in _kept(history, change)))
     fixed = {group.path for group in change.groups}
-    inputs = [told for told in history.inputs if not _is_replaced(told, change, fixed)]
+    inputs = [_turned(told, change) for told in history.inputs if not _is_replaced(told, change, fixed)]
+    usual = [pool for pool in dict.fromkeys(knob.pool for knob in change.knobs) if pool not in change.policies]
     early = [Input(at_ms=0, kind="admission", fact=f.GroupSet(group=group, by="lab")) for group in change.groups]
-    early += [
-        Input(at_ms=0, kind="admission", fact=f.PolicySet(pool=pool, policy=replace(policy, version=1), by="lab"))
-        for pool, policy in change.policies.items()
-    ]
+    early += [_set_by_us(pool, turned(policy, change.knobs, pool=pool)) for pool, policy in change.policies.items()]
     early += [Input(at_ms=0, kind="agent", fact=f.NodeSeen(node=node)) for node in change.nodes]
     return Scenario(
         trace=replace(trace, groups=()),
         fleet=Fleet(nodes=()),
         policies={},
         conditions=change.conditions,
-        inputs=(*_at_once(inputs), *early),
+        inputs=(
+            *(_set_by_us(pool, turned(Policy(), change.knobs, pool=pool)) for pool in usual),
+            *_at_once(inputs),
+            *early,
+        ),
         until_ms=2 * (history.end_ms - history.begin_ms) + TAIL_MS,
         begin_ms=history.begin_ms,
     )
+
+
+def _set_by_us(pool: str, policy: Policy) -> Input:
+    """A policy that is there before all else."""
+    return Input(at_ms=0, kind="admission", fact=f.PolicySet(pool=pool, policy=replace(policy, version=1), by="lab"))
+
+
+def _turned(told: Input, change: Change) -> Input:
+    """What history set, with the settings that are to be different."""
+    fact = told.fact
+    if not change.knobs or not isinstance(fact, f.PolicySet):
+        return told
+    return replace(told, fact=replace(fact, policy=turned(fact.policy, change.knobs, pool=fact.pool)))
 
 
 def _at_once(inputs: Sequence[Input]) -> list[Input]:

@@ -31,6 +31,16 @@ def answer_lines(answer: Answer) -> list[str]:
     return [*lines, "", *uncertainty(answer)]
 
 
+def first_line(answer: Answer) -> str:
+    """The answer in one sentence, while the runs that say how sure it is still go on."""
+    everybody = answer.parts[0]
+    return (
+        f"With the durations as they were the mean wait is {duration(1000 * everybody.wait_after)} instead of "
+        f"{duration(1000 * everybody.wait_before)}, mean JCT {duration(1000 * everybody.jct_after)} instead of "
+        f"{duration(1000 * everybody.jct_before)}. How sure that is, the other runs say."
+    )
+
+
 def _left(answer: Answer) -> list[str]:
     """Who is in none of the numbers above."""
     lines = []

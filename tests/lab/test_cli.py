@@ -6,8 +6,10 @@ import msgspec
 import pytest
 from tests.lab.busy_cluster import BusyCluster
 
+from gangline_core.cluster import Policy
 from gangline_lab.archive import segments, verify
 from gangline_lab.cli import main
+from gangline_lab.philly import JOB_LIST
 from gangline_lab.policyfile import PolicyFileError, read_policy
 from gangline_lab.progress import Bar
 from gangline_lab.sim.fleet import FleetError, read_fleet
@@ -207,3 +209,48 @@ def test_a_change_of_what_never_was_is_refused(
     told = change[1] if change[0] == "--without" else str(tmp_path / change[1])
     assert main(["what-if", str(written), change[0], told]) == 2
     assert "in this history; there are" in capsys.readouterr().err
+
+
+def test_one_setting_is_asked_for_without_a_page(
+    written: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As the page that says the same, where history never set a policy."""
+    (tmp_path / "page.yaml").write_text("policy: {ordering: fifo, starvation_s: 7200}\n")
+    asked = ["what-if", str(written), "--varied", "0", "--json"]
+    assert main([*asked, "--policy", str(tmp_path / "page.yaml")]) == 0
+    by_page = msgspec.json.decode(capsys.readouterr().out)
+    assert main([*asked, "--set", "ordering=fifo", "--set", "default:starvation=2h"]) == 0
+    by_set = msgspec.json.decode(capsys.readouterr().out)
+    assert {**by_set, "change": 0} == {**by_page, "change": 0}
+    assert by_set["change"] == [
+        "pool default: ordering weighted -> fifo",
+        f"pool default: starvation_s {Policy().starvation_s} -> 7200",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("orderin=fifo", "did you mean ordering"),
+        ("ordering", "is not KEY=VALUE"),
+        ("ordering=best", "is none of"),
+        ("starvation=soon", "is no duration"),
+        ("elsewhere:ordering=fifo", "there are default"),
+        ("ordering=weighted", "so in this history already"),
+    ],
+)
+def test_a_setting_that_cannot_be_is_refused_with_what_to_write(
+    written: Path, setting: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["what-if", str(written), "--set", setting]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_simulation_takes_single_settings_beside_its_pages(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["simulate", "--trace", f"philly:{JOB_LIST}", "--cluster", "1x8xV100", "--jobs", "30", "--json"]
+    assert main([*asked, "--set", "ordering=fifo"]) == 0
+    fifo = capsys.readouterr().out
+    assert main(asked) == 0
+    assert capsys.readouterr().out != fifo
+    assert main([*asked, "--set", "elsewhere:ordering=fifo"]) == 2
+    assert "there is no pool elsewhere" in capsys.readouterr().err

@@ -2,35 +2,32 @@
 
 from argparse import Namespace
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from gangline_client.commands.history import POOL_KINDS, show_history
 from gangline_client.commands.policy_file import apply_file, diff_file, is_file, lint_file, show_file
 from gangline_client.commands.policy_offline import lint_offline
-from gangline_client.durations import seconds
 from gangline_client.errors import InputError, UsageError
 from gangline_client.session import Session, emit
 from gangline_client.table import Column
-from gangline_client.words import did_you_mean
 from gangline_core.cluster import Policy
 from gangline_core.counted import counted
 from gangline_core.foresight.learnt import version
 from gangline_wire import views as v
+from gangline_wire.policy_keys import (
+    COUNTS,
+    DEFAULT,
+    NAMES,
+    OTHERS,
+    SWITCHES,
+    NoChangeError,
+    UnknownKeyError,
+    changed,
+)
+from gangline_wire.problem import WrongValueError
 
 FACTOR_COLUMNS = (Column("FACTOR"), Column("MEANING", gives_way=True))
-SWITCHES = ("preemption", "shrink", "backfill", "elastic_growth")
-NAMES = ("ordering", "formula", "placement")
-COUNTS = ("candidates_max", "candidates_per_shape")
-_DEFAULT = Policy()
-OTHERS = tuple(
-    field.name
-    for field in msgspec.structs.fields(Policy)
-    if field.name not in (*SWITCHES, *NAMES, *COUNTS, "starvation_s", "version")
-    and isinstance(getattr(_DEFAULT, field.name), bool | int | str)
-)
-"""Settings that are shown only where they are not as by default."""
 
 
 class TaughtModel(msgspec.Struct, frozen=True):
@@ -105,8 +102,8 @@ async def _set(session: Session, args: Namespace) -> int:
     view = await session.client.policy(args.pool)
     after = _change(view.policy, args.changes)
     old, new = _all_words(view.policy), _all_words(after)
-    changed = [f"{key}: {old[key] or '-'} -> {now or '-'}" for key, now in new.items() if old[key] != now]
-    if not changed:
+    changes = [f"{key}: {old[key] or '-'} -> {now or '-'}" for key, now in new.items() if old[key] != now]
+    if not changes:
         session.console.say("Nothing changes.")
         return 0
     done = await session.client.set_policy(args.pool, after, version=view.version, dry_run=args.dry_run, why=args.why)
@@ -115,7 +112,7 @@ async def _set(session: Session, args: Namespace) -> int:
         session.console.say(
             f"Pool {args.pool} {'would decide' if args.dry_run else 'decides from the next round on'} so:"
         )
-        for line in changed:
+        for line in changes:
             session.console.say(f"  {line}")
 
     emit(session.console, done, names=[args.pool], people=people)
@@ -133,51 +130,29 @@ async def _lint(session: Session, args: Namespace) -> int:
 
 def _change(policy: Policy, changes: list[str]) -> Policy:
     for text in changes:
-        key, equals, value = text.partition("=")
-        if not equals:
-            raise UsageError(
-                f"{text!r} is not KEY=VALUE", next_step="For instance: gangline policy set default ordering=fifo."
-            )
-        policy = msgspec.structs.replace(policy, **_read(key.strip(), value.strip()))
+        try:
+            policy = changed(policy, text, model=_model)
+        except NoChangeError as error:
+            step = "For instance: gangline policy set default ordering=fifo."
+            raise UsageError(str(error), next_step=step) from error
+        except UnknownKeyError as error:
+            raise UsageError(str(error), next_step="See the keys with `gangline policy set --help`.") from error
+        except WrongValueError as error:
+            raise UsageError(str(error)) from error
     return policy
 
 
-def _read(key: str, value: str) -> dict[str, Any]:
-    """The field that a key means, with its value; what cannot be empty is as by default again without one."""
-    field = f"{key}_s" if key == "starvation" or f"{key}_s" in OTHERS else key
-    if field not in ("starvation_s", *NAMES, *SWITCHES, *COUNTS, *OTHERS):
-        keys = ("starvation", *NAMES, *SWITCHES, *COUNTS, *(name.removesuffix("_s") for name in OTHERS))
-        step = "See the keys with `gangline policy set --help`."
-        raise UsageError(f"{key!r} is no setting{did_you_mean(key, keys)}", next_step=step)
-    default = getattr(_DEFAULT, field)
-    if not value and (key in NAMES or not isinstance(default, str)):
-        return {field: default}
-    if field.endswith("_s"):
-        return {field: seconds(value, flag=key)}
-    if isinstance(default, bool):
-        if value not in {"true", "false"}:
-            raise UsageError(f"{key}: {value!r} is neither true nor false")
-        return {key: value == "true"}
-    if isinstance(default, str):
-        return {key: _model(value) if key == "model" else value}
-    if not (value.isascii() and value.isdecimal()):
-        raise UsageError(f"{key}: {value!r} is no whole number")
-    return {key: int(value)}
-
-
-def _model(value: str) -> str:
-    """The text of a model, from a file of `gangline lab train` where a name with @ is given; nothing takes it away."""
-    if not value.startswith("@"):
-        return value
+def _model(path: str) -> str:
+    """The text of a model, from a file of `gangline lab train`; nothing takes it away."""
     try:
-        return msgspec.json.decode(Path(value[1:]).read_bytes(), type=TaughtModel).model
+        return msgspec.json.decode(Path(path).read_bytes(), type=TaughtModel).model
     except (OSError, msgspec.MsgspecError) as error:
-        raise InputError(f"{value[1:]} is no file of gangline lab train ({error})") from error
+        raise InputError(f"{path} is no file of gangline lab train ({error})") from error
 
 
 def _words(policy: Policy) -> dict[str, str]:
     """What is shown of a policy: the settings that matter to most, and what is not as it is by default."""
-    others = _all_words(_DEFAULT)
+    others = _all_words(DEFAULT)
     return {key: word for key, word in _all_words(policy).items() if key not in OTHERS or word != others[key]}
 
 

@@ -9,22 +9,28 @@ from gangline_core import facts as f
 from gangline_core.counted import counted
 from gangline_core.groups import Group
 from gangline_lab.audit import preemptions
-from gangline_lab.commands.words import any_whole, archive_folder, at_least, job_named, say
+from gangline_lab.commands.words import (
+    any_whole,
+    archive_folder,
+    at_least,
+    job_named,
+    say,
+    with_knobs,
+    with_workers,
+    workers_of,
+)
+from gangline_lab.knobs import read_knobs
 from gangline_lab.past_words import audit_lines, preemption_line, why_lines
 from gangline_lab.policyfile import PolicyFileError, read_groups, read_policy
 from gangline_lab.progress import Bar
 from gangline_lab.readers.archives import History, read_history
-from gangline_lab.side_by_side import processors
 from gangline_lab.sim.conditions import Conditions
 from gangline_lab.sim.fleet import Fleet, added
 from gangline_lab.tune import GOALS, TuneError, tune, tuned_lines
-from gangline_lab.whatif import Change, what_if
-from gangline_lab.whatif_words import answer_lines
+from gangline_lab.whatif import Answer, Change, what_if
+from gangline_lab.whatif_words import answer_lines, first_line
 from gangline_lab.why import UnknownJobError, why
 from gangline_wire.codec import encode
-
-FEW_JOBS = 300
-"""Of fewer jobs a run is over before another process has started."""
 
 
 def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -52,13 +58,14 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
     asking.add_argument(
         "--policy", type=Path, metavar="FILE", help="another policy (YAML); what it leaves out is as by default"
     )
+    with_knobs(asking)
     asking.add_argument("--quota", type=Path, metavar="FILE", help="groups as they should be (YAML, `groups: [...]`)")
     asking.add_argument("--nodes", action="append", default=[], metavar="+8xH100", help="further machines")
     asking.add_argument("--without", default="", metavar="GROUP", help="as if this group had never come")
     asking.add_argument(
         "--varied", type=at_least(0), default=4, metavar="N", help="further runs with varied durations (4)"
     )
-    _with_workers(asking)
+    with_workers(asking)
     asking.set_defaults(run=_what_if)
     for command in (explaining, auditing, asking):
         command.add_argument("--json", action="store_true", help="the result as JSON")
@@ -79,16 +86,9 @@ def add_tune(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     tuning.add_argument(
         "--trials", type=at_least(1), default=40, metavar="N", help="simulations of the search, about (40)"
     )
-    _with_workers(tuning)
+    with_workers(tuning)
     tuning.add_argument("--json", action="store_true", help="the result as JSON")
     tuning.set_defaults(run=_tune)
-
-
-def _with_workers(command: argparse.ArgumentParser) -> None:
-    """Let the number of processes be told."""
-    command.add_argument(
-        "--workers", type=at_least(1), metavar="N", help="simulations at once (as many as there are processors)"
-    )
 
 
 def _of_archive(command: argparse.ArgumentParser) -> None:
@@ -139,20 +139,35 @@ def _what_if(options: argparse.Namespace) -> int:
         groups=(*(rules.groups if rules else ()), *groups),
         nodes=fleet.nodes,
         without=options.without,
+        knobs=read_knobs(options.set),
     )
     if rules and rules.unheeded:
         sys.stderr.write(f"gangline lab: {', '.join(rules.unheeded)} of {options.policy} stay as they were recorded\n")
-    if not change.words():
-        raise PolicyFileError("say what should be different: --policy, --quota, --nodes or --without")
+    if not change.knobs and not change.words():
+        raise PolicyFileError("say what should be different: --policy, --set, --quota, --nodes or --without")
     history = _read(options.archive)
     _check_named(history, change)
+    if not change.words(history.inputs):
+        raise PolicyFileError("--set: it is so in this history already; say another value")
     bar = Bar(sys.stderr, f"what-if, {counted(2 * (options.varied + 1), 'run')}")
     try:
-        answer = what_if(history, change, varied=options.varied, workers=_workers(options, history), progress=bar)
+        answer = what_if(
+            history,
+            change,
+            varied=options.varied,
+            workers=workers_of(options, jobs=len(history.trace.arrivals)),
+            progress=bar,
+            first=_tell_first if sys.stderr.isatty() else None,
+        )
     finally:
         bar.close()
     say(encode(answer).decode() if options.json else "\n".join(answer_lines(answer)))
     return 0
+
+
+def _tell_first(answer: Answer) -> None:
+    """What is known already, to whoever watches the bar."""
+    sys.stderr.write(f"\r\x1b[K{first_line(answer)}\n")
 
 
 def _read(archive: Path) -> History:
@@ -164,16 +179,10 @@ def _read(archive: Path) -> History:
         bar.close()
 
 
-def _workers(options: argparse.Namespace, history: History) -> int:
-    """As many runs at once as were asked for, or as there are processors; of few jobs one after the other."""
-    few = len(history.trace.arrivals) < FEW_JOBS
-    return options.workers or (1 if few else processors())
-
-
 def _check_named(history: History, change: Change) -> None:
     """A change of what never was would change nothing, and say so in a table of zeros."""
     pools = history.policies.keys() | {node.pool for node in change.nodes}
-    for pool in change.policies:
+    for pool in (*change.policies, *(knob.pool for knob in change.knobs)):
         if pool not in pools:
             raise PolicyFileError(f"no pool {pool} in this history; {_there_are(pools)}")
     groups = {told.fact.group.path for told in history.inputs if isinstance(told.fact, f.GroupSet)}
@@ -202,7 +211,7 @@ def _tune(options: argparse.Namespace) -> int:
             options.goal,
             pool=options.pool,
             trials=options.trials,
-            workers=_workers(options, history),
+            workers=workers_of(options, jobs=len(history.trace.arrivals)),
             progress=bar,
         )
     except TuneError as error:

@@ -4,12 +4,19 @@ import argparse
 import re
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from gangline_core.cluster import Policy
-from gangline_lab.commands.words import any_whole, at_least, say
+from gangline_core.counted import counted
+from gangline_lab.archive import Progress
+from gangline_lab.commands.words import any_whole, at_least, say, with_knobs, with_workers, workers_of
 from gangline_lab.compare import compare, comparison_lines
 from gangline_lab.compare_page import write_comparison
+from gangline_lab.knobs import Knob, read_knobs, turned
 from gangline_lab.metric_words import metrics_lines
 from gangline_lab.metrics import measure
 from gangline_lab.outside import written_if_asked
@@ -17,15 +24,52 @@ from gangline_lab.policyfile import PolicyFileError, Rules, read_policy
 from gangline_lab.progress import Bar
 from gangline_lab.readers import READERS, read_trace
 from gangline_lab.rows import TraceError
-from gangline_lab.runs import load, relabelled, save
+from gangline_lab.runs import RESULT, load, relabelled, save
+from gangline_lab.side_by_side import side_by_side
 from gangline_lab.sim.conditions import Conditions
 from gangline_lab.sim.engine import RunResult, Scenario, simulate
-from gangline_lab.sim.fleet import read_fleet
+from gangline_lab.sim.fleet import Fleet, read_fleet
+from gangline_lab.sim.journal import refuse_if_there
 from gangline_lab.sim.workload import Workload, cut, lacks_run_times
 from gangline_lab.speeds import read_courses
-from gangline_wire.codec import encode
+from gangline_wire.codec import decode, encode
 
 FOLDER_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_. -]*")
+
+Asked = tuple[int, int]
+"""Which run: the place of its page, and its seed."""
+
+
+class Given(Struct, frozen=True):
+    """What is simulated."""
+
+    trace: Workload
+    fleet: Fleet
+    pages: tuple[Rules, ...]
+
+
+class Runs(Struct, frozen=True):
+    """What all runs of one command have in common."""
+
+    given: bytes
+    """What is simulated, as JSON: a default that went to another process by other ways is no longer known for one, and
+    is written where the log of the same run by itself leaves it out."""
+    names: tuple[str, ...]
+    """Of the pages."""
+    speeds: Path | None
+    out: Path | None
+    with_archive: bool
+    with_parquet: bool
+
+    def folder(self, asked: Asked) -> Path | None:
+        """Where a run is written, if anywhere."""
+        page, seed = asked
+        return self.out / f"{self.names[page]}-{seed}" if self.out is not None else None
+
+    def archive(self, asked: Asked) -> Path | None:
+        """Where its log is written, if anywhere."""
+        folder = self.folder(asked)
+        return folder / "archive" if folder is not None and self.with_archive else None
 
 
 def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -44,6 +88,7 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
     simulating.add_argument(
         "--policy", action="append", type=Path, default=[], metavar="FILE", help="YAML policy file; may be repeated"
     )
+    with_knobs(simulating)
     simulating.add_argument("--seed", type=any_whole, default=0, metavar="N", help="seed of everything random (0)")
     simulating.add_argument(
         "--seeds", type=at_least(1), default=1, metavar="N", help="runs per policy, from --seed on (1)"
@@ -51,6 +96,7 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
     simulating.add_argument("--first", type=at_least(0), default=0, metavar="N", help="leave out the first N jobs")
     simulating.add_argument("--jobs", type=at_least(1), metavar="N", help="only so many jobs")
     simulating.add_argument("--speeds", type=Path, metavar="PATH", help="throughput table (JSON) or profiles (folder)")
+    with_workers(simulating)
     simulating.add_argument("--out", type=Path, metavar="FOLDER", help="write results and report.html here")
     simulating.add_argument("--archive", action="store_true", help="write the log as well; it replays byte by byte")
     simulating.add_argument("--parquet", action="store_true", help="jobs, use over time and metrics as Parquet as well")
@@ -74,26 +120,42 @@ def _simulate(options: argparse.Namespace) -> int:
         raise TraceError("its jobs are work in steps or samples: say how fast they go with --speeds", file=trace.name)
     pages = [read_policy(path) for path in options.policy]
     _check_names([rules.name for rules in pages])
+    knobs = read_knobs(options.set)
     fleet = read_fleet(options.cluster)
-    courses = read_courses(options.speeds) if options.speeds else None
+    _check_pools(knobs, fleet, trace)
+    if options.speeds:
+        read_courses(options.speeds)  # whoever cannot read them says so before anything runs
     usual = Rules(name="default", policies={"default": Policy()}, conditions=Conditions())
-    results: list[RunResult] = []
     if options.out is not None:
         options.out.mkdir(parents=True, exist_ok=True)  # where nothing can be written, nothing need be run
-    for rules in pages or [usual]:
-        for seed in range(options.seed, options.seed + options.seeds):
-            scenario = Scenario(
-                trace=trace,
-                fleet=fleet,
-                policies=rules.policies,
-                conditions=rules.conditions,
-                groups=rules.groups,
-                courses=courses,
-                seed=seed,
-            )
-            results.append(_run(scenario, rules.name, options))
-    _tell(results, options)
+    told = tuple(_turned(rules, knobs) for rules in pages or [usual])
+    runs = Runs(
+        given=encode(Given(trace=trace, fleet=fleet, pages=told)),
+        names=tuple(rules.name for rules in told),
+        speeds=options.speeds,
+        out=options.out,
+        with_archive=options.archive,
+        with_parquet=options.parquet,
+    )
+    seeds = range(options.seed, options.seed + options.seeds)
+    asked = [(page, seed) for page in range(len(told)) for seed in seeds]
+    _tell(_all_of(runs, asked, workers=workers_of(options, jobs=len(trace.arrivals))), options)
     return 0
+
+
+def _turned(rules: Rules, knobs: Sequence[Knob]) -> Rules:
+    """The page with the settings that were asked for beside it."""
+    pools = dict.fromkeys((*rules.policies, *(knob.pool for knob in knobs)))
+    policies = {pool: turned(rules.policies.get(pool, Policy()), knobs, pool=pool) for pool in pools}
+    return replace(rules, policies=policies)
+
+
+def _check_pools(knobs: Sequence[Knob], fleet: Fleet, trace: Workload) -> None:
+    """A setting of a pool that nobody has would change nothing, unsaid."""
+    pools = {node.pool for node in fleet.nodes} | {one.spec.pool for one in trace.arrivals}
+    for knob in knobs:
+        if knob.pool not in pools:
+            raise PolicyFileError(f"--set: there is no pool {knob.pool}; there are {', '.join(sorted(pools))}")
 
 
 def _check_names(names: list[str]) -> None:
@@ -115,22 +177,51 @@ def told_trace(trace: Workload) -> Workload:
     return trace
 
 
-def _run(scenario: Scenario, name: str, options: argparse.Namespace) -> RunResult:
-    folder = options.out / f"{name}-{scenario.seed}" if options.out else None
-    bar = Bar(sys.stderr, f"{name}, seed {scenario.seed}")
-    archive = folder / "archive" if folder is not None and options.archive else None
+def _all_of(runs: Runs, asked: list[Asked], *, workers: int) -> list[RunResult]:
+    """All of these runs, in their order; a run that does not come to its end leaves no half log."""
+    whole = {one: _written(runs, one) for one in asked}
+    for one in asked:
+        refuse_if_there(runs.archive(one))  # before hours of work, not after them
+    name = counted(len(asked), "run") if len(asked) > 1 else f"{runs.names[0]}, seed {asked[0][1]}"
+    bar = Bar(sys.stderr, f"simulate, {name}")
     try:
-        result = relabelled(simulate(scenario, archive=archive, progress=bar), name)
-    except FileExistsError:
-        raise
+        with side_by_side(_run, runs, workers=min(workers, len(asked))) as together:
+            return together(asked, bar)
     except BaseException:
-        if archive is not None:  # half a log would pass for the whole one, and stand in the way of the next try
-            shutil.rmtree(archive, ignore_errors=True)
+        # It would pass for the whole one, and stand in the way of the next try.
+        for one in asked:
+            archive = runs.archive(one)
+            if archive is not None and _written(runs, one) == whole[one]:
+                shutil.rmtree(archive, ignore_errors=True)
         raise
     finally:
         bar.close()
+
+
+def _written(runs: Runs, asked: Asked) -> int:
+    """When the result of this run was written, in ns; 0 when there is none."""
+    folder = runs.folder(asked)
+    path = folder / RESULT if folder is not None else None
+    return path.stat().st_mtime_ns if path is not None and path.exists() else 0
+
+
+def _run(runs: Runs, asked: Asked, progress: Progress | None) -> RunResult:
+    """One of the runs, written where it belongs."""
+    page, seed = asked
+    given, folder = decode(runs.given, Given), runs.folder(asked)
+    rules = given.pages[page]
+    scenario = Scenario(
+        trace=given.trace,
+        fleet=given.fleet,
+        policies=rules.policies,
+        conditions=rules.conditions,
+        groups=rules.groups,
+        courses=read_courses(runs.speeds) if runs.speeds else None,
+        seed=seed,
+    )
+    result = relabelled(simulate(scenario, archive=runs.archive(asked), progress=progress), rules.name)
     if folder is not None:
-        save(result, folder, parquet=options.parquet)
+        save(result, folder, parquet=runs.with_parquet)
     return result
 
 

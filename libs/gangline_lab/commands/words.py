@@ -7,15 +7,42 @@ from collections.abc import Callable
 from pathlib import Path
 
 from gangline_core.ids import JobId
+from gangline_lab.side_by_side import processors
 
 WHOLE = re.compile(r"[+-]?[0-9]{1,30}", re.ASCII)
 JOB = re.compile(r"([0-9]{1,16})(?:_([0-9]{1,16}))?", re.ASCII)
 HEAD = re.compile(r"[0-9a-f]{32}", re.ASCII)
+FEW_JOBS = 300
+"""Of fewer jobs a run is over before another process has started."""
 
 
 def say(text: str) -> None:
     """One text with its line end."""
     sys.stdout.write(text + "\n")
+
+
+def with_workers(command: argparse.ArgumentParser) -> None:
+    """Let the number of processes be told."""
+    command.add_argument(
+        "--workers", type=at_least(1), metavar="N", help="simulations at once (as many as there are processors)"
+    )
+
+
+def with_knobs(command: argparse.ArgumentParser) -> None:
+    """Let single settings of a policy be told."""
+    command.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="[POOL:]KEY=VALUE",
+        help="one setting of a policy, as for `gangline policy set` (starvation=1h); may be repeated",
+    )
+
+
+def workers_of(options: argparse.Namespace, *, jobs: int) -> int:
+    """As many runs at once as were asked for, or as there are processors; of few jobs one after the other."""
+    asked: int | None = options.workers
+    return asked or (1 if jobs < FEW_JOBS else processors())
 
 
 def archive_folder(text: str) -> Path:

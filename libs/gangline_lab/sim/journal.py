@@ -30,9 +30,8 @@ class Journal:
         self._archive = archive
         self._file: BinaryIO | None = None
         if archive is not None:
+            refuse_if_there(archive)
             archive.mkdir(parents=True, exist_ok=True)
-            if any(archive.glob("archive-*.jsonl")):
-                raise FileExistsError(f"{archive} holds an archive already")
 
     @property
     def is_kept(self) -> bool:
@@ -75,3 +74,13 @@ class Journal:
     ) -> None:
         """Close."""
         self.close()
+
+
+def refuse_if_there(archive: Path | None) -> None:
+    """Two logs in one folder would be none.
+
+    Raises:
+        FileExistsError: one is there.
+    """
+    if archive is not None and any(archive.glob("archive-*.jsonl")):
+        raise FileExistsError(f"{archive} holds an archive already")
