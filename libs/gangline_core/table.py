@@ -7,7 +7,6 @@ need, for jobs that would still be there when a reservation begins; a `Releases`
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property
 
-import numpy as np
 from msgspec import Struct
 
 from gangline_core.facts import (
@@ -151,10 +150,7 @@ class Table:
 
     def reserved_rows(self) -> Flags:
         """The nodes that reservations count on."""
-        rows = np.zeros(len(self.frozen.nodes), dtype=np.bool_)
-        for reservation in self.reservations:
-            rows[sorted(self._rows(reservation.tasks))] = True
-        return rows
+        return self.frozen.layout.flags_of(place.node for one in self.reservations for place in one.tasks)
 
     def ends_before_reservations(self, job: Job, *, delay_ms: int = 0) -> bool:
         """True when its limit, or what is expected of it, ends before any reservation; never without backfill."""

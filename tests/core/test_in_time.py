@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from tests.make import World, node, spec
+from tests.make import World, group, node, spec
 
 from gangline_core.facts import WindowSet
 from gangline_core.ids import NodeId
@@ -91,3 +91,32 @@ def test_nor_in_a_crowd_that_is_refused_in_passing():
     decided = there.round()
     assert decided is not None
     assert sorted(one.beneficiary for one in decided.evictions) == [5, 6]
+
+
+def test_nor_does_who_counts_for_a_limit_when_a_window_closes_the_free_node_by_then():
+    """The job would go to n1, which is free, and waits for who uses the limit on n2: by then n1 is closed."""
+    there = World(node("n1", gpus=2), node("n2", gpus=2), groups=[group("lab", limit={"jobs": 1})])
+    there.submit_running(spec("runs", group="lab", gpus=1, grace_s=GRACE_S), "n2")
+    there.submit_running(spec("other", gpus=1, priority=9), "n2")
+    start_ms = there.at + 60_000
+    window = Window(name="care", pool="default", start_ms=start_ms, end_ms=start_ms + 10_000, nodes=(NodeId("n1"),))
+    there.tell("admission", WindowSet(window=window, by="admin"))
+    there.submit(spec("urgent", group="lab", gpus=2, priority=1, time_limit_s=50, grace_s=1))
+    decided = there.round()
+    assert decided is not None
+    assert decided.evictions == ()
+
+
+def test_where_a_window_closes_one_node_by_then_the_job_goes_to_another():
+    there = World(node("n1", gpus=2), node("n2", gpus=4), groups=[group("lab", limit={"jobs": 1})])
+    there.submit_running(spec("runs", group="lab", gpus=1, grace_s=GRACE_S), "n2")
+    start_ms = there.at + 60_000
+    window = Window(name="care", pool="default", start_ms=start_ms, end_ms=start_ms + 10_000, nodes=(NodeId("n1"),))
+    there.tell("admission", WindowSet(window=window, by="admin"))
+    job = there.submit(spec("urgent", group="lab", gpus=2, priority=1, time_limit_s=50, grace_s=1))
+    decided = there.round()
+    assert decided is not None
+    assert [one.job for one in decided.evictions] == [1]
+    assert {place.node for claim in decided.claims for place in claim.placement.tasks} == {"n2"}
+    there.wait(GRACE_S).settle()
+    assert there.job(job).state == JobState.RUNNING

@@ -1,12 +1,14 @@
 """Who is gone before a job may start no more, by its deadline or for a window: others would go for it in vain.
 
-A victim may take all of its grace to stop. If the job may then not start there any more, both have lost.
+A victim may take all of its grace to stop. If the job may then not start any more, or not where it is to go, both have
+lost.
 """
 
 from gangline_core.door.terms import last_start_ms
 from gangline_core.ids import NodeId
 from gangline_core.job import Job
 from gangline_core.making_room.losses import PAUSE, SHRINK, WAIT, Loss
+from gangline_core.making_room.trial import Plan
 from gangline_core.reserving.closures import Closures
 from gangline_core.table import Table
 
@@ -25,6 +27,17 @@ def in_time(table: Table, job: Job, losses: list[Loss]) -> list[Loss]:
         if loss.kind == WAIT or (is_open and (not until_ms or over_ms <= until_ms)):
             found.append(loss)
     return found
+
+
+def closed_then(table: Table, job: Job, plan: Plan) -> frozenset[NodeId]:
+    """Nodes of a job's seats on which it may start no more once the last that goes for it is gone; none where it may.
+
+    Not only where somebody goes: who goes elsewhere gives back what a limit counts.
+    """
+    if not table.state.kept.windows or all(loss.kind == WAIT for loss in plan.losses):
+        return frozenset()
+    closed = Closures(table.state, table.now + max(map(_takes_ms, plan.losses))).nodes(job.spec)
+    return frozenset(place.node for place in plan.found.seats.tasks).intersection(closed)
 
 
 def starts_until_ms(job: Job) -> int:

@@ -1,5 +1,7 @@
 """What may be lost to make room: tasks that go together, what that gives back, and what a live job is worth."""
 
+from collections.abc import Iterator
+
 from msgspec import Struct
 
 from gangline_core.cluster import Pool
@@ -155,3 +157,12 @@ def live_job(table: Table, job: Job) -> LiveJob:
         lost_ms=max(thrown_away_ms(one, table.now) for one in (job, *guests)),
         guests=guests,
     )
+
+
+def shrunk_or_paused(shrinks: list[Loss], pauses: list[Loss]) -> Iterator[list[Loss]]:
+    """Losses in which no job is both shrunk and paused, for a member gives its room once; shrunk if that is enough."""
+    may_shrink = {loss.job.id for loss in shrinks}
+    yield [*shrinks, *(loss for loss in pauses if loss.job.id not in may_shrink)]
+    paused = {loss.job.id for loss in pauses}
+    if not may_shrink.isdisjoint(paused):
+        yield [*(loss for loss in shrinks if loss.job.id not in paused), *pauses]

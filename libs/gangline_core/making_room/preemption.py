@@ -18,11 +18,11 @@ from gangline_core.limits.rungs import MODEL_PREFIX
 from gangline_core.making_room.cheaper import TRIES_OF_ROUND_MAX, Ground, cheaper
 from gangline_core.making_room.cheapest import by_place, cheapest_alone, plan_cost
 from gangline_core.making_room.could_go import WhoLives
-from gangline_core.making_room.in_time import in_time
-from gangline_core.making_room.losses import EVICT, PAUSE, SHRINK, WAIT, Loss, thrown_away_ms
+from gangline_core.making_room.in_time import closed_then, in_time
+from gangline_core.making_room.losses import EVICT, PAUSE, SHRINK, WAIT, Loss, shrunk_or_paused, thrown_away_ms
 from gangline_core.making_room.lowering import with_lowered
 from gangline_core.making_room.short import is_short
-from gangline_core.making_room.trial import Plan, Trial, at_least, counts_for, freed_below, limited_above
+from gangline_core.making_room.trial import Plan, Trial, at_least, counts_for, freed_below, helpful, limited_above
 from gangline_core.making_room.victim_sets import cheapest_set, first_of
 from gangline_core.making_room.victims import CONSIDERED_MAX, Victims, may_evict_somebody, may_shrink_somebody
 from gangline_core.placement.gang import Seats
@@ -69,6 +69,8 @@ class Preemptor:
         self._tries = Work(TRIES_OF_ROUND_MAX)
         self._is_lost = False
         """Not even all losses together made room when it was tried last."""
+        self._shut = frozenset[NodeId]()
+        """Nodes on which the job that is looked at would start too late."""
         self._cheapest: Plan | None = None
         """The last plan, where no other set of losses can cost less."""
         self.is_above_limits = False
@@ -100,7 +102,7 @@ class Preemptor:
         """Clear room for a job by letting go as many of these as it needs, the first of them first; else of none."""
         losses = in_time(self._table, job, self._victims.losses_of(others, rule=rule)) if job.spec.preempts else []
         plan = Trial(self._table, job, room.copy(), losses).run() if losses else None
-        if plan is None:
+        if plan is None or closed_then(self._table, job, plan):
             return False
         self.clear(job, plan)
         return True
@@ -192,7 +194,7 @@ class Preemptor:
             allowed = self._victims.allowed(job, is_owed=is_owed, under=under, everybody=everybody)
             # First a plan in which nobody loses work: those that may be paused are, and go on later where they are.
             pauses = self._victims.pauses(allowed)
-            for one in _shrunk_or_paused(shrinks, pauses) if pauses else ():
+            for one in shrunk_or_paused(shrinks, pauses) if pauses else ():
                 plan = plan or self._within_guarantees(job, waits, one, is_owed=is_owed)
             if (
                 plan is None
@@ -299,8 +301,17 @@ class Preemptor:
         return freed + int(self._table.room.milli.clip(0).sum()) >= wanted
 
     def _within_guarantees(self, job: Job, waits: list[Loss], losses: list[Loss], *, is_owed: bool) -> Plan | None:
-        """A plan with these losses; should it take too much from a group, one with only what may go together."""
+        """A plan with these losses, in which the job goes where it may start once they are over."""
         losses = in_time(self._table, job, losses)
+        while (plan := self._not_too_much(job, waits, losses, is_owed=is_owed)) is not None:
+            if not (closed := closed_then(self._table, job, plan)):
+                break
+            self._shut |= closed
+        self._shut = frozenset()
+        return plan
+
+    def _not_too_much(self, job: Job, waits: list[Loss], losses: list[Loss], *, is_owed: bool) -> Plan | None:
+        """A plan with these losses; should it take too much from a group, one with only what may go together."""
         everything = [*waits, *losses]
         plan = self._with(job, everything, is_owed=is_owed) if losses or job.id in self._heirs else None
         self._is_lost = plan is None
@@ -348,7 +359,9 @@ class Preemptor:
     def _ground(self, job: Job, losses: list[Loss], *, is_owed: bool) -> tuple[Room, frozenset[TaskId], list[Loss]]:
         """The room in which the job may be seated, tasks whose room goes to others, and the losses that then help."""
         kept = frozenset[TaskId]() if is_owed and not self._victims.could_go.sparing else self._kept(job, losses)
-        return self._room_for(is_owed=is_owed), kept, self._helpful(job, losses, kept) if kept else losses
+        if self._shut:
+            kept |= {task.id for loss in losses for task in loss.tasks if task.node in self._shut}
+        return self._room_for(is_owed=is_owed), kept, helpful(self._table, job, losses, kept) if kept else losses
 
     def _kept(self, job: Job, losses: list[Loss]) -> frozenset[TaskId]:
         """Tasks whose room goes to a reserved job; none for who ends before it begins, or has a higher priority."""
@@ -363,20 +376,13 @@ class Preemptor:
             return frozenset()
         return self._table.promised.kept([(loss.job, loss.tasks) for loss in losses])
 
-    def _helpful(self, job: Job, losses: list[Loss], kept: frozenset[TaskId]) -> list[Loss]:
-        """Without those that give the job nothing, as all of their room is kept for others and no limit counts them."""
-        limited = limited_above(self._table, job)
-        return [
-            loss
-            for loss in losses
-            if loss.kind == SHRINK or counts_for(limited, loss) or not kept.issuperset(task.id for task in loss.tasks)
-        ]
-
     def _room_for(self, *, is_owed: bool) -> Room:
         """A copy of what is free; only who is owed its guarantee may take room that a reservation counts on."""
         room = self._table.room.copy()
         if (not is_owed or self._victims.could_go.sparing) and self._table.guarded is not None:
             room.close(self._table.reserved_rows())
+        if self._shut:
+            room.close(room.layout.flags_of(self._shut))
         return room
 
     def _waited_for(self, job: Job, plan: Plan) -> tuple[TaskId, ...]:
@@ -388,12 +394,3 @@ class Preemptor:
             counts = counts_for(limited, loss)
             waited |= {task.id for task in (*loss.tasks, *loss.also) if counts or task.node in nodes}
         return tuple(sorted(waited))
-
-
-def _shrunk_or_paused(shrinks: list[Loss], pauses: list[Loss]) -> Iterator[list[Loss]]:
-    """Losses in which no job is both shrunk and paused, for a member gives its room once; shrunk if that is enough."""
-    may_shrink = {loss.job.id for loss in shrinks}
-    yield [*shrinks, *(loss for loss in pauses if loss.job.id not in may_shrink)]
-    paused = {loss.job.id for loss in pauses}
-    if not may_shrink.isdisjoint(paused):
-        yield [*(loss for loss in shrinks if loss.job.id not in paused), *pauses]

@@ -277,6 +277,16 @@ def counts_for(limited: frozenset[str], loss: Loss) -> bool:
     return not limited.isdisjoint(holders(loss.job.spec.group, loss.job.spec.user))
 
 
+def helpful(table: Table, job: Job, losses: list[Loss], kept: frozenset[TaskId]) -> list[Loss]:
+    """Without those that give the job nothing, as all of their room is kept for others and no limit counts them."""
+    limited = limited_above(table, job)
+    return [
+        loss
+        for loss in losses
+        if loss.kind == SHRINK or counts_for(limited, loss) or not kept.issuperset(task.id for task in loss.tasks)
+    ]
+
+
 def freed_below(loss: Loss, holder: str, dimension: str) -> int:
     """What a loss gives back of a dimension that counts for the holder."""
     if holder in holders(loss.job.spec.group, loss.job.spec.user):

@@ -298,6 +298,12 @@ class Layout:
             found = self.remembered[asked] = work_out()
         return found
 
+    def flags_of(self, nodes: Iterable[NodeId]) -> Flags:
+        """These nodes, as far as they are here."""
+        flags = np.zeros(len(self.nodes), dtype=np.bool_)
+        flags[[self.row[node] for node in nodes if node in self.row]] = True
+        return flags
+
     def has_kind(self, kinds: tuple[int, ...]) -> Flags:
         """Which nodes have a usable GPU of one of these kinds."""
         return np.asarray(np.isin(self.kind, kinds).any(axis=1))
