@@ -166,3 +166,31 @@ def test_spoilt_profiles_are_refused(tmp_path: Path) -> None:
         complaint = refused(lambda folder=folder: read_profiles(folder))  # type: ignore[misc]  # bound now
         complaints += complaint is not None
     assert complaints > 3
+
+
+@pytest.mark.parametrize("speed", ["-1", "1e300", "[1.0, -2.0]", "[1e300, 1.0]"])
+def test_a_table_with_a_speed_that_nothing_has_is_refused(speed: str, tmp_path: Path) -> None:
+    path = tmp_path / "table.json"
+    path.write_text(f'{{"v100": {{"(\'LM\', 1)": {{"null": {speed}}}}}}}')
+    with pytest.raises(TraceError, match=r"column v100: .* expected from 0 to 1e\+09 steps/s, found"):
+        read_throughputs(path)
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "complaint"),
+    [
+        (
+            "placements.csv",
+            "placement,local_bsz,step_time,sync_time\n1,12,0,0\n",
+            "line 2, column step_time: expected a",
+        ),
+        ("validation-some.csv", "progress,grad_sqr,grad_var\n1,1,1\n2,1,1\n", "expected a name such as validation-128"),
+        ("validation-24.csv", "progress,grad_sqr,grad_var\n1,1,1\n", "a batch size has 1 validated epochs of 2"),
+    ],
+)
+def test_a_profile_that_makes_no_sense_is_refused(file: str, text: str, complaint: str, tmp_path: Path) -> None:
+    source = Path(__file__).parents[2] / "tools" / "bench" / "data" / "pollux" / "profiles" / "bert"
+    shutil.copytree(source, tmp_path / "bert")
+    (tmp_path / "bert" / file).write_text(text)
+    with pytest.raises(TraceError, match=re.escape(complaint)):
+        read_profiles(tmp_path)

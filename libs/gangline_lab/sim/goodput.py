@@ -30,6 +30,8 @@ LOCAL_MAX = {"yolov3": 8}
 """Largest local batch where it is smaller than what was profiled."""
 NODES_PROFILED = 16
 EPSILON = 1e-8
+STEP_S_MIN = 1e-6
+"""Shortest step that is believed."""
 
 
 class Epochs(Struct, frozen=True):
@@ -53,7 +55,11 @@ class Application:
         self.placements: dict[tuple[int, ...], list[tuple[int, float, float]]] = {}
         for row in read_table(folder / "placements.csv", ("placement", "local_bsz", "step_time", "sync_time")):
             digits = tuple(int(digit) for digit in str(row.whole("placement", least=1)))
-            point = (row.whole("local_bsz", least=1), row.number("step_time"), row.number("sync_time"))
+            point = (
+                row.whole("local_bsz", least=1),
+                row.number("step_time", least=STEP_S_MIN),
+                row.number("sync_time"),
+            )
             self.placements.setdefault(digits, []).append(point)
         for points in self.placements.values():
             points.sort()
@@ -63,14 +69,12 @@ class Application:
                 row.whole("num_nodes"),
                 row.whole("num_replicas"),
                 row.whole("local_bsz"),
-                row.number("step_time"),
+                row.number("step_time", least=STEP_S_MIN),
                 row.number("sync_time"),
             )
             for row in read_table(folder / "scalability.csv", columns)
         ]
-        self.validation = {
-            int(path.stem.partition("-")[2]): _epochs(path) for path in sorted(folder.glob("validation-*.csv"))
-        }
+        self.validation = {_size(path): _epochs(path) for path in sorted(folder.glob("validation-*.csv"))}
         if not self.validation or not self.placements:
             raise TraceError("has no placements or no validated batch sizes", file=folder.name, line=0)
         self.sizes = sorted(self.validation)
@@ -78,7 +82,11 @@ class Application:
         locals_known = [point[0] for points in self.placements.values() for point in points]
         self.local_min = min(locals_known)
         self.local_max = LOCAL_MAX.get(self.name, max(locals_known))
-        self.epochs = EPOCHS.get(self.name) or min(len(own.progress) for own in self.validation.values())
+        fewest = min(len(own.progress) for own in self.validation.values())
+        self.epochs = EPOCHS.get(self.name) or fewest
+        if self.epochs > fewest:
+            problem = f"a batch size has {fewest} validated epochs of {self.epochs}"
+            raise TraceError(problem, file=folder.name, line=0)
         self.ends = [
             round(STEP_UNIT * min(own.progress[epoch] for own in self.validation.values()))
             for epoch in range(self.epochs)
@@ -227,6 +235,14 @@ def read_profiles(folder: Path) -> Profiles:
     if not folders:
         raise TraceError("no folder with a placements.csv is here", file=str(folder), line=0)
     return Profiles({path.name: Application(path) for path in folders})
+
+
+def _size(path: Path) -> int:
+    """The batch size that a file is of, by its name."""
+    digits = path.stem.partition("-")[2]
+    if not (digits.isascii() and digits.isdecimal() and 0 < len(digits) < 10 and int(digits)):
+        raise TraceError("expected a name such as validation-128.csv", file=path.name, line=0)
+    return int(digits)
 
 
 def _epochs(path: Path) -> Epochs:

@@ -23,6 +23,8 @@ from gangline_lab.sim.workload import Work
 
 KEY = re.compile(r"\('(.+)', (\d{1,5})\)")
 SPREAD = "_unconsolidated"
+STEPS_PER_S_MAX = 1e9
+"""Most steps in a second that are believed."""
 GPU_MILLI = 1000
 
 
@@ -165,6 +167,12 @@ def read_throughputs(path: Path) -> Throughputs:
         for name, cells in rows.items():
             key = _key(name, path.name, kind)
             for other, value in cells.items():
+                for one in value if isinstance(value, list) else (value,):
+                    if not 0 <= one <= STEPS_PER_S_MAX:
+                        problem = (
+                            f"{name} beside {other}: expected from 0 to {STEPS_PER_S_MAX:g} steps/s, found {one:g}"
+                        )
+                        raise TraceError(problem, file=path.name, line=0, column=kind)
                 if other == "null" and isinstance(value, float | int):
                     alone.setdefault(kind.lower(), {})[key] = float(value)
                 elif isinstance(value, list) and len(value) == 2:
