@@ -179,10 +179,10 @@ class Client:
                 await patience.pause(error)
 
     def logs(
-        self, job: int, *, task: str = "", follow: bool = False, tail: int | None = None
+        self, job: int, *, task: str = "", follow: bool = False, tail: int | None = None, prefix: bool = False
     ) -> AsyncGenerator[bytes, None]:
-        """What the job's tasks wrote, in chunks; with `follow` until the job has ended, over broken connections."""
-        return follow_logs(self.transport, job, task=task, follow=follow, tail=tail)
+        """What the job's tasks wrote, in chunks; `follow` goes on to its end, `prefix` names a gang's task by line."""
+        return follow_logs(self.transport, job, task=task, follow=follow, tail=tail, prefix=prefix)
 
     def events(self, *, job: int | None = None, group: str = "", after: str = "") -> AsyncGenerator[EventLine, None]:
         """Events as they happen, each once, over broken connections; `after` resumes behind a known event id."""

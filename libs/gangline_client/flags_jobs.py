@@ -66,6 +66,7 @@ def run(parser: ArgumentParser) -> None:
         help="ask whether it would be admitted, where and when it would start, and at what cost",
     )
     parser.add_argument("--quiet", "-q", action="store_true", help="print only the job's output")
+    _raw(parser)
     parser.add_argument(
         "command", nargs=argparse.REMAINDER, metavar="-- COMMAND ...", help="what to run, without a shell"
     )
@@ -210,7 +211,15 @@ def logs(parser: ArgumentParser) -> None:
     parser.add_argument("job", metavar="JOB", help="number or name of the job, or a task such as 42-1-worker-0")
     parser.add_argument("--follow", "-f", action="store_true", help="go on until the job has ended")
     parser.add_argument("--tail", default=None, type=int, metavar="N", help="begin with the last N lines")
-    parser.add_argument("--task", default="", metavar="TASK", help="only this task")
+    parser.add_argument("--task", default="", metavar="TASK", help="only this task, such as worker-0")
+    _raw(parser)
+
+
+def _raw(parser: ArgumentParser) -> None:
+    """Output as it was written."""
+    parser.add_argument(
+        "--raw", action="store_true", help="output of several tasks as it came; else each line begins [worker-2]"
+    )
 
 
 def wait(parser: ArgumentParser) -> None:

@@ -65,13 +65,14 @@ async def follow_events(
 
 
 async def follow_logs(
-    transport: Transport, job: int, *, task: str, follow: bool, tail: int | None
+    transport: Transport, job: int, *, task: str, follow: bool, tail: int | None, prefix: bool = False
 ) -> AsyncGenerator[bytes, None]:
     """Output in chunks; a broken connection is taken up at the byte where it broke.
 
     With `tail` the place is not known, so that a resumed stream goes on with what is written from then on.
     """
-    parts = {"task": task, "follow": "true" if follow else "", "tail": "" if tail is None else str(tail)}
+    asked = {"follow": "true" if follow else "", "prefix": "true" if prefix else ""}
+    parts = {"task": task, **asked, "tail": "" if tail is None else str(tail)}
     patience, seen = Patience(transport), 0
     while True:
         error, skip = None, 0 if tail is not None else seen

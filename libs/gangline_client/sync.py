@@ -137,9 +137,11 @@ class SyncClient:
 
         return self._run(limited())
 
-    def logs(self, job: int, *, task: str = "", follow: bool = False, tail: int | None = None) -> Iterator[bytes]:
+    def logs(
+        self, job: int, *, task: str = "", follow: bool = False, tail: int | None = None, prefix: bool = False
+    ) -> Iterator[bytes]:
         """What the job's tasks wrote, in chunks; with `follow` until the job has ended."""
-        return self._iterate(self._client.logs(job, task=task, follow=follow, tail=tail))
+        return self._iterate(self._client.logs(job, task=task, follow=follow, tail=tail, prefix=prefix))
 
     def events(self, *, job: int | None = None, group: str = "", after: str = "") -> Iterator[EventLine]:
         """Events as they happen, each once; `after` resumes behind a known event id."""

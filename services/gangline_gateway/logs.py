@@ -14,6 +14,7 @@ from gangline_gateway.call import Call
 from gangline_gateway.events import is_valid, stream_slot, until_gone
 from gangline_gateway.jobs import shown_job
 from gangline_gateway.output import OutputReader
+from gangline_gateway.prefixed import Prefixed
 from gangline_gateway.problems import ProblemError, wrong_query
 
 ALL = -1
@@ -33,7 +34,9 @@ async def send_logs(call: Call) -> web.StreamResponse:
         raise ProblemError("conflict", f"An array writes nothing itself; name one element, such as {job.id}_0.")
     follow = call.flag("follow")
     tail = call.count("tail", ALL, least=0, limit="log_tail_lines")
-    reader = OutputReader(call.desk.site, job, task=_task(call, job))
+    task = _task(call, job)
+    is_prefixed = call.flag("prefix") and not task and sum(role.max_count for role in job.spec.roles) > 1
+    reader = OutputReader(call.desk.site, job, task=task, prefixed=Prefixed() if is_prefixed else None)
     response = web.StreamResponse(
         headers={
             "Content-Type": "text/plain; charset=utf-8",
@@ -64,6 +67,8 @@ async def _sent(
         async with aclosing(reader.existing()) as existing:
             async for data in existing:
                 yield data
+        if not waits:
+            yield reader.unfinished()
     else:
         lines = LastLines(tail)
         async for data in reader.existing():
@@ -72,6 +77,8 @@ async def _sent(
             async for data in reader.rest():
                 lines.add(data)
             waits = False
+        if not waits:
+            lines.add(reader.unfinished())
         yield lines.text()
     if waits:
         if follow:

@@ -10,6 +10,7 @@ from gangline_core.fold import Message
 from gangline_core.ids import JobId, task_id
 from gangline_core.job import ENDS, Job
 from gangline_core.step import Step
+from gangline_gateway.prefixed import Prefixed
 from gangline_kit.bus import LogMessage
 from gangline_kit.errors import PermanentError, TemporaryError
 from gangline_kit.service import Site
@@ -37,12 +38,13 @@ class Given(Struct, frozen=True):
 class OutputReader:
     """A position in one job's output."""
 
-    def __init__(self, site: Site, job: Job, *, task: str) -> None:
-        """All tasks, or the named one."""
+    def __init__(self, site: Site, job: Job, *, task: str, prefixed: Prefixed | None = None) -> None:
+        """All tasks, or the named one; with `prefixed` in whole lines that say whose they are."""
         self._site = site
         self._job = job.id
         self._task = task
         self._subject = subjects.output(job.id, task) if task else f"{subjects.OUTPUT}.{job.id}.*"
+        self._prefixed = prefixed
         self._position = 0
         self._begun: dict[str, bool] = {}
         """Subjects seen so far, and whether their last message came."""
@@ -53,6 +55,10 @@ class OutputReader:
         """What is there now."""
         async for message in self._site.bus.read_subject(OUTPUT.name, self._subject, 1, follow=False):
             yield self._take(message)
+
+    def unfinished(self) -> bytes:
+        """Lines that have no end yet, for whoever does not wait for it."""
+        return b"" if self._prefixed is None else self._prefixed.rest()
 
     async def rest(self) -> AsyncGenerator[bytes, None]:
         """What comes after `existing`, until the job (or the named task) has ended and all of it was given."""
@@ -100,6 +106,12 @@ class OutputReader:
                 await queue.put(message)
 
     def _take(self, message: LogMessage) -> bytes:
+        data = self._read(message)
+        if self._prefixed is None:
+            return data
+        return self._prefixed.take(message.subject, data, is_end=output.is_end(message.headers))
+
+    def _read(self, message: LogMessage) -> bytes:
         self._position = message.seq
         is_first = message.subject not in self._begun
         self._begun[message.subject] = output.is_end(message.headers)
@@ -149,4 +161,5 @@ class OutputReader:
 
     def _missing(self) -> bytes:
         names = sorted(subject.rpartition(".")[2] for subject in self._unended())
-        return f"\n[gangline: the end of the output of {', '.join(names[:5])} did not arrive]\n".encode()
+        note = f"\n[gangline: the end of the output of {', '.join(names[:5])} did not arrive]\n"
+        return self.unfinished() + note.encode()

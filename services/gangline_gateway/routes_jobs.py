@@ -227,6 +227,9 @@ JOB_ROUTES = (
         query=(
             Parameter("task", "One task, such as `42-1-worker-0` or `worker-0`."),
             Parameter("follow", "True goes on until the job has ended.", "boolean", "true"),
+            Parameter(
+                "prefix", "True gives a gang's output in whole lines that begin with their task.", "boolean", "true"
+            ),
             Parameter("tail", "Only so many last lines of what is there.", "integer", "100"),
         ),
         problems=("not_found", "too_many"),

@@ -359,6 +359,10 @@ async def test_logs_are_the_bytes_of_the_job_or_of_one_task(platform: FakePlatfo
     platform.answer("GET", "/v1/jobs/7/logs", Reply(chunks=(b"a\n", b"b\n")))
     assert (await gangline(platform.url, "logs", "7-2-worker-0", "--tail", "5")).out == "a\nb\n"
     assert platform.asked[0].query == {"task": "7-2-worker-0", "tail": "5"}
+    # Of several tasks each line says whose it is, unless they are wanted as they came.
+    await gangline(platform.url, "logs", "7")
+    await gangline(platform.url, "logs", "7", "--raw")
+    assert [one.query for one in platform.requests("GET", "/v1/jobs/7/logs")[1:]] == [{"prefix": "true"}, {}]
 
 
 async def test_events_are_lines_for_people_and_objects_for_programs(platform: FakePlatform) -> None:

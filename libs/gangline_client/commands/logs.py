@@ -9,11 +9,12 @@ from gangline_core.job import ENDS
 
 
 async def logs(session: Session, args: Namespace) -> int:
-    """Print the output, bytes as they were written."""
+    """Print the output: of one task the bytes as they were written, of several each line with its task."""
     job = await find_job(session.client, args.job)
     task = args.task or (args.job if args.job.count("-") >= 3 and args.job.partition("-")[0].isdecimal() else "")
     is_silent = True
-    async with aclosing(session.client.logs(job, task=task, follow=args.follow, tail=args.tail)) as chunks:
+    asked = session.client.logs(job, task=task, follow=args.follow, tail=args.tail, prefix=not (args.raw or task))
+    async with aclosing(asked) as chunks:
         async for chunk in chunks:
             session.console.write_bytes(chunk)
             is_silent = is_silent and not chunk

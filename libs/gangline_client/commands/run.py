@@ -42,7 +42,7 @@ async def run(session: Session, args: Namespace) -> int:
         return 0
     if not args.quiet:
         session.console.note(f"Job {job.id} ({job.name}) is submitted to pool {job.pool}.")
-    companion = Companion(session, job.id, quiet=args.quiet)
+    companion = Companion(session, job.id, quiet=args.quiet, raw=args.raw)
     return await _until_interrupted(companion, cancel_first=args.cancel_on_interrupt)
 
 
@@ -83,11 +83,12 @@ def _detach(companion: "Companion") -> int:
 class Companion:
     """Stays with one job: says why it waits, prints what it writes, knows how it ended."""
 
-    def __init__(self, session: Session, job: int, *, quiet: bool) -> None:
+    def __init__(self, session: Session, job: int, *, quiet: bool, raw: bool = False) -> None:
         """Nothing seen of the job yet."""
         self.session = session
         self.job = job
         self._quiet = quiet
+        self._raw = raw
         self._since_ms = session.now_ms()
         self._said_running = False
 
@@ -146,7 +147,7 @@ class Companion:
 
     async def _print_output(self) -> None:
         try:
-            async with aclosing(self.session.client.logs(self.job, follow=True)) as chunks:
+            async with aclosing(self.session.client.logs(self.job, follow=True, prefix=not self._raw)) as chunks:
                 async for chunk in chunks:
                     self.session.console.write_bytes(chunk)
         except ClientError as error:

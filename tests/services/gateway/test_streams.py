@@ -15,6 +15,7 @@ from gangline_core.ids import JobId
 from gangline_gateway import output as gateway_output
 from gangline_gateway.app import DESK
 from gangline_gateway.logs import TAIL_BYTES_MAX, LastLines
+from gangline_gateway.prefixed import LINE_BYTES_MAX, Prefixed
 from gangline_wire import output, subjects
 from gangline_wire.limits import LIMITS, Limit
 from gangline_wire.requests import EventLine
@@ -402,3 +403,39 @@ def test_an_endless_line_is_cut_at_its_front() -> None:
     lines.add(b"END\n")
     assert lines.text().endswith(b"xEND\n")
     assert lines.text().startswith(b"[gangline: only the last")
+
+
+async def test_a_gangs_lines_say_whose_they_are_and_are_whole(visitor: Visitor) -> None:
+    job = running(visitor, gpus=0, tasks=2)
+    write(visitor, job, b"be")
+    write(visitor, job, b"other\nun", task="worker-1")
+    write(visitor, job, b"gun\nnext\n")
+    assert await text_of(visitor, job, "?prefix=true") == (
+        b"[worker-1] other\n[worker-0] begun\n[worker-0] next\n[worker-1] un\n"
+    )
+    assert await text_of(visitor, job, "?prefix=true&tail=2") == b"[worker-0] next\n[worker-1] un\n"
+    assert await text_of(visitor, job, "?prefix=true&task=worker-0") == b"begun\nnext\n"
+    assert await text_of(visitor, job) == b"beother\nungun\nnext\n"
+    write(visitor, job, b"done", task="worker-1", end="0")
+    write(visitor, job, b"", end="0")
+    finish(visitor, job)
+    for query in ("?prefix=true&follow=true", "?prefix=true"):
+        text = await text_of(visitor, job, query)
+        assert text == b"[worker-1] other\n[worker-0] begun\n[worker-0] next\n[worker-1] undone\n"
+
+
+async def test_one_task_alone_writes_as_it_writes(visitor: Visitor) -> None:
+    job = running(visitor)
+    write(visitor, job, b"step 1\rstep 2", end="0")
+    finish(visitor, job)
+    assert await text_of(visitor, job, "?prefix=true") == b"step 1\rstep 2"
+
+
+def test_a_line_without_end_is_given_when_it_is_long_and_a_later_attempt_is_told_from_the_first() -> None:
+    lines, first, third = Prefixed(), subjects.output(5, "5-1-a.b-0"), subjects.output(5, "5-3-a.b-0")
+    assert lines.take(first, b"x" * 10, is_end=False) == b""
+    given = lines.take(first, b"x" * LINE_BYTES_MAX, is_end=False)
+    assert given == b"[a.b-0] " + b"x" * (LINE_BYTES_MAX + 10) + b"\n"
+    assert lines.take(third, b"\n\nend", is_end=True) == b"[a.b-0 #3] \n[a.b-0 #3] \n[a.b-0 #3] end\n"
+    assert lines.take(third, b"", is_end=True) == b""
+    assert lines.rest() == b""
