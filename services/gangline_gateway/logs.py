@@ -24,6 +24,7 @@ TAIL_BYTES_MAX = 8 << 20
 PIECE_BYTES = 64 << 10
 """Last lines are kept in pieces of about this size."""
 
+_NUMBER = re.compile(r"[0-9]{1,6}", re.ASCII)
 _SHORT = re.compile(r"([A-Za-z0-9][A-Za-z0-9_-]*)-([0-9]{1,6})", re.ASCII)
 
 
@@ -158,10 +159,27 @@ def _task(call: Call, job: Job) -> str:
     roles = {role.name for role in job.spec.roles}
     short = _SHORT.fullmatch(text)
     if short is not None and short.group(1) in roles:
-        return task_id(job.id, attempt=max(job.attempt, 1), role=short.group(1), index=int(short.group(2)))
+        return _that_was(job, attempt=max(job.attempt, 1), role=short.group(1), index=int(short.group(2)))
     number, _, rest = text.partition("-")
     attempt, _, member = rest.partition("-")
     long = _SHORT.fullmatch(member)
-    if number == str(job.id) and attempt.isdecimal() and long is not None and long.group(1) in roles:
-        return text
+    if number == str(job.id) and _NUMBER.fullmatch(attempt) and long is not None and long.group(1) in roles:
+        return _that_was(job, attempt=int(attempt), role=long.group(1), index=int(long.group(2)))
     raise wrong_query("task", f'must be a task of the job, such as "{job.id}-1-{job.spec.roles[0].name}-0"')
+
+
+def _that_was(job: Job, *, attempt: int, role: str, index: int) -> str:
+    """The task's id.
+
+    Raises:
+        ProblemError: the job never had it, so there is nothing to wait for.
+    """
+    name = task_id(job.id, attempt=attempt, role=role, index=index)
+    last = max(job.attempt, 1)
+    if not 1 <= attempt <= last:
+        raise wrong_query("task", f"job {job.id} had no task {name}; its last attempt is {last}")
+    if attempt == job.attempt and job.state in ENDS and index >= job.next_index.get(role, 0):
+        raise wrong_query(
+            "task", f"job {job.id} had no task {name}; it had {job.next_index.get(role, 0)} of role {role}"
+        )
+    return name

@@ -160,6 +160,8 @@ class OutputReader:
         ]
 
     def _missing(self) -> bytes:
-        names = sorted(subject.rpartition(".")[2] for subject in self._unended())
-        note = f"\n[gangline: the end of the output of {', '.join(names[:5])} did not arrive]\n"
-        return self.unfinished() + note.encode()
+        names = [self._task] if self._task else sorted(subject.rpartition(".")[2] for subject in self._unended())
+        return (
+            self.unfinished()
+            + f"\n[gangline: the end of the output of {', '.join(names[:5])} did not arrive]\n".encode()
+        )
