@@ -5,14 +5,13 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Self, TypeVar
 
-import msgspec
-
 from gangline_client import paths
 from gangline_client.doors import Sleep, new_key
 from gangline_client.errors import ClientError, ProblemError, UnreachableError
 from gangline_client.follow import Patience, follow_events, follow_logs
 from gangline_client.retry import Retry
 from gangline_client.transport import Answer, Call, Transport
+from gangline_client.utf8 import as_json
 from gangline_core.cluster import Policy
 from gangline_core.groups import Group, User
 from gangline_core.job import ENDS
@@ -131,7 +130,7 @@ class Client:
     async def edit(self, job: int, changes: Mapping[str, object], *, why: str = "", dry_run: bool = False) -> v.JobView:
         """Change some terms of a job, called as in a job file: {"priority": 5, "time_limit": "2h"}."""
         query = paths.given({"dry_run": "true" if dry_run else "", "why": why})
-        call = Call("PATCH", paths.job(job), query=query, body=msgspec.json.encode(changes))
+        call = Call("PATCH", paths.job(job), query=query, body=as_json(changes))
         return (await self.transport.call(call)).view(v.JobView)
 
     async def top(self, job: int, *, among: str = "user", why: str = "") -> v.DoneView:
@@ -319,7 +318,7 @@ class Client:
         """Make the settings as a policy file says, all or nothing; a dry run tells what would change."""
         headers = {} if version is None else {"If-Match": f'"{version}"'}
         query = paths.given({"dry_run": "true" if dry_run else "", "why": why})
-        call = Call("PUT", paths.SETTINGS, query=query, body=msgspec.json.encode(page), headers=headers)
+        call = Call("PUT", paths.SETTINGS, query=query, body=as_json(page), headers=headers)
         return (await self.transport.call(call)).view(v.AppliedView)
 
     async def windows(self) -> v.WindowsView:
@@ -366,7 +365,7 @@ class Client:
         """
         body = {"name": name, "role": role, "user": user, "groups": list(groups)}
         body |= {"expires_in": expires_in} if expires_in else {}
-        call = Call("POST", paths.TOKENS, body=msgspec.json.encode(body), repeatable=False)
+        call = Call("POST", paths.TOKENS, body=as_json(body), repeatable=False)
         return (await self.transport.call(call)).view(v.IssuedTokenView)
 
     async def revoke_token(self, digest: str) -> v.DoneView:
@@ -385,7 +384,7 @@ class Client:
     async def _send(self, path: str, body: object, *, key: str = "", dry_run: bool = False) -> Answer:
         headers = {"Idempotency-Key": key} if key else {}
         query = {"dry_run": "true"} if dry_run else {}
-        data = msgspec.json.encode(body)
+        data = as_json(body)
         return await self.transport.call(Call("POST", path, query=query, body=data, headers=headers))
 
     async def _delete(self, path: str, *, version: int | None = None, why: str = "", **flags: bool) -> v.DoneView:
@@ -396,5 +395,5 @@ class Client:
     async def _put(self, path: str, body: object, *, version: int | None, dry_run: bool, why: str) -> v.DoneView:
         headers = {} if version is None else {"If-Match": f'"{version}"'}
         query = paths.given({"dry_run": "true" if dry_run else "", "why": why})
-        call = Call("PUT", path, query=query, body=msgspec.json.encode(body), headers=headers)
+        call = Call("PUT", path, query=query, body=as_json(body), headers=headers)
         return (await self.transport.call(call)).view(v.DoneView)

@@ -9,7 +9,7 @@ from importlib import import_module
 from gangline_client.client import Client
 from gangline_client.console import Console
 from gangline_client.doors import Doors
-from gangline_client.errors import ClientError, SettingsError
+from gangline_client.errors import ClientError, InputError, SettingsError
 from gangline_client.paths import JobQuery
 from gangline_client.retry import Retry
 from gangline_client.session import Session
@@ -35,10 +35,22 @@ async def run_online(verb: Verb, args: Namespace, *, environ: Mapping[str, str],
             environ=environ,
             now_ms=doors.now_ms,
             sleep=doors.sleep,
-            folder=os.getcwd(),
+            folder=_folder(),
         )
         home = import_module(f"gangline_client.commands.{verb.home}")
         return int(await getattr(home, verb.function)(session, args))
+
+
+def _folder() -> str:
+    """Where the user stands.
+
+    Raises:
+        InputError: nowhere: somebody removed the folder meanwhile.
+    """
+    try:
+        return os.getcwd()
+    except OSError as error:
+        raise InputError("the folder you are in is gone", next_step="Change to one that is there.") from error
 
 
 def look_up_names(kind: str, environ: Mapping[str, str]) -> list[str]:

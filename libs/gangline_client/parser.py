@@ -113,6 +113,9 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     words = list(argv)
     if words[:1] == ["nodes"] and words[1:2] and words[1] in ACTS_ON_NODES:
         del words[0]
+    for word in words:
+        if not word.isascii() and any("\ud800" <= letter <= "\udfff" for letter in word):
+            parser.error(f"{word!r} is not UTF-8 text")
     args, unknown = parser.parse_known_args(words)
     if isinstance(getattr(args, "changes", None), list):
         # Where there need be no KEY=VALUE, argparse looks for none behind a flag.

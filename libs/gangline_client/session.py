@@ -3,7 +3,7 @@
 import asyncio
 import signal
 from argparse import Namespace
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -12,8 +12,6 @@ import msgspec
 from gangline_client.client import Client
 from gangline_client.console import Console, Format
 from gangline_client.doors import Sleep
-from gangline_client.errors import InputError
-from gangline_client.paths import JobQuery
 from gangline_client.settings import Settings
 
 WATCH_S_LEAST = 0.2
@@ -91,47 +89,6 @@ async def repeat(session: Session, *, every_s: float | None, draw: Callable[[], 
         if every_s is None:
             return
         await session.sleep(every_s)
-
-
-async def find_job(client: Client, text: str) -> int:
-    """The job's number from its number, "42_7", the id of one of its tasks, or the newest of its name.
-
-    The elements of an array have its name, so the name of an array is the array.
-
-    Raises:
-        InputError: no job of the name can be seen.
-    """
-    if not text:
-        # As a filter it would be none: the newest of all jobs.
-        raise InputError("which job? Its number or name is empty", next_step="See the jobs with `gangline show`.")
-    if is_element(text):
-        array, _, index = text.partition("_")
-        return (await client.element(int(array), int(index))).id
-    head = text.partition("-")[0]
-    if head.isdecimal() and (text == head or text.count("-") >= 3):
-        return int(head)
-    async for job in client.jobs(JobQuery(name=text, newest_first=True), limit=1):
-        return job.array_job or job.id
-    raise InputError(f"there is no job named {text}", next_step="See the jobs with `gangline show`.")
-
-
-async def find_jobs(client: Client, texts: Iterable[str]) -> dict[int, str]:
-    """Numbers of the jobs that are named so, each with what to call it: an element stays "42_7".
-
-    Raises:
-        InputError: no job of some name can be seen.
-    """
-    found: dict[int, str] = {}
-    for text in texts:
-        job = await find_job(client, text)
-        found[job] = text if is_element(text) else str(job)
-    return found
-
-
-def is_element(text: str) -> bool:
-    """True for an element of an array as "42_7"."""
-    array, _, index = text.partition("_")
-    return array.isdecimal() and index.isdecimal()
 
 
 def watch_interval(args: Namespace) -> float | None:

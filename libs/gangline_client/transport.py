@@ -17,6 +17,7 @@ from gangline_client.doors import Sleep
 from gangline_client.errors import ProblemError, SettingsError, UnreachableError
 from gangline_client.retry import RETRYABLE_STATUSES, Retry, retry_after
 from gangline_client.unreadable import UNREADABLE
+from gangline_client.utf8 import checked
 from gangline_wire.views import ProblemView
 
 T = TypeVar("T")
@@ -158,7 +159,7 @@ class Transport:
             headers["Authorization"] = f"Bearer {self._token}"
         if call.body is not None:
             headers.setdefault("Content-Type", "application/json")
-        address = URL(f"{self._base}{call.path}", encoded=True).with_query(dict(call.query) or None)
+        address = URL(f"{self._base}{call.path}", encoded=True).with_query(checked(call.query) or None)
         return self._session.request(
             call.method, address, data=call.body, headers=headers, timeout=timeout, allow_redirects=False
         )

@@ -79,6 +79,7 @@ def test_wrong_usage_ends_with_2_and_says_what_is_wrong(words: list[str]) -> Non
         (["run", "--after=", "--", "true"], "--after: is empty"),
         (["token", "issue", "ci", "--group", ""], "--group: is empty"),
         (["--token", "", "queue"], "--token: is empty"),
+        (["show", "caf\udce9"], r"'caf\udce9' is not UTF-8 text"),
     ],
 )
 def test_who_uses_another_tool_s_habits_is_told_ours(words: list[str], told: str) -> None:
@@ -150,6 +151,16 @@ def test_an_answer_that_cannot_be_written_is_no_traceback(where: str, code: int,
     command = f"{sys.executable} -m gangline_client completion bash {where}"
     result = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=300, check=False)
     assert (result.returncode, result.stderr) == (code, told)
+
+
+def test_a_folder_that_is_gone_is_told_in_one_line(tmp_path: Path) -> None:
+    ask = f"cd {tmp_path}; mkdir gone; cd gone; rmdir ../gone; {sys.executable} -m gangline_client show"
+    surroundings = {**os.environ, "GANGLINE_URL": "http://127.0.0.1:1", "PYTHONSAFEPATH": "1"}
+    result = subprocess.run(
+        ["bash", "-c", ask], capture_output=True, text=True, timeout=300, check=False, env=surroundings
+    )
+    assert result.returncode == 1
+    assert "gangline: the folder you are in is gone\n" in result.stderr
 
 
 def test_the_completion_script_works_in_bash() -> None:

@@ -2,11 +2,11 @@
 
 import pytest
 from tests.client.command_line import NOW_MS, gangline
-from tests.client.fake_platform import FakePlatform, Reply
+from tests.client.fake_platform import TOKEN, FakePlatform, Reply
 
 from gangline_client.client import Client
 from gangline_client.errors import InputError
-from gangline_client.session import find_job
+from gangline_client.job_names import find_job, find_task
 from gangline_core.ids import NodeId
 from gangline_core.reserving.windows import Window
 from gangline_wire import views as v
@@ -153,8 +153,47 @@ async def test_a_number_of_tasks_is_sent_as_it_is_said_for_the_platform_to_judge
     assert body[{"--tasks": "tasks", "--min-tasks": "min", "--max-tasks": "max"}[flag]] == 0
 
 
+@pytest.mark.parametrize(
+    ("text", "asked"),
+    [
+        ("7", (7, "")),
+        ("7-2-worker-0", (7, "7-2-worker-0")),
+        ("7-2-param-server-13", (7, "7-2-param-server-13")),
+        ("2026-07-01-train", (42, "")),
+        ("2026-11-30-1", (42, "")),
+        ("2026-11-30-run-3", (42, "")),
+        ("007", (42, "")),
+        ("2026_07", (42, "")),
+        ("\u0663", (42, "")),
+        ("9" * 5000, (42, "")),
+    ],
+)
+async def test_a_name_that_begins_like_a_number_is_a_name(
+    platform: FakePlatform, text: str, asked: tuple[int, str]
+) -> None:
+    platform.answer("GET", "/v1/jobs", Reply(view=v.JobPage(jobs=(JOB,))))
+    async with Client(platform.url, TOKEN) as client:
+        assert await find_task(client, text) == asked
+    assert [one.query["name"] for one in platform.asked] == ([] if asked[0] == 7 else [text])
+
+
+async def test_a_role_may_be_called_by_a_number_where_no_job_is(platform: FakePlatform) -> None:
+    platform.answer("GET", "/v1/jobs", Reply(view=v.JobPage(jobs=())))
+    async with Client(platform.url, TOKEN) as client:
+        assert await find_task(client, "7-1-30-2") == (7, "7-1-30-2")
+
+
+async def test_what_is_no_text_is_told_by_where_it_stands_and_never_left_out(platform: FakePlatform) -> None:
+    async with Client(platform.url, TOKEN) as client:
+        with pytest.raises(InputError, match=r"^name is not UTF-8 text$"):
+            await find_job(client, "caf\udce9")
+        with pytest.raises(InputError, match=r"^env\.TOKEN is not UTF-8 text$"):
+            await client.submit({"command": ["true"], "env": {"TOKEN": "s3cr3t\udce9"}})
+    assert platform.asked == []
+
+
 async def test_an_empty_name_is_no_job_and_never_the_newest_of_all(platform: FakePlatform) -> None:
-    async with Client(platform.url, "t") as client:
+    async with Client(platform.url, TOKEN) as client:
         with pytest.raises(InputError, match="empty"):
             await find_job(client, "")
     assert platform.asked == []

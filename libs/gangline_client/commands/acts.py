@@ -8,8 +8,9 @@ from typing import Any
 
 from gangline_client.commands.listing import has_filters, job_query
 from gangline_client.errors import ClientError, InputError, UsageError
+from gangline_client.job_names import find_jobs
 from gangline_client.problems import told
-from gangline_client.session import Session, find_jobs
+from gangline_client.session import Session
 from gangline_client.words import job_label
 
 ACTED_ON_BY_CANCEL = ("held", "waiting", "starting", "running", "resizing", "paused", "suspended")

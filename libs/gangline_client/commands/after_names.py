@@ -2,7 +2,8 @@
 
 from collections.abc import Collection, Sequence
 
-from gangline_client.session import Session, find_job, is_element
+from gangline_client.job_names import find_job, is_element, is_number
+from gangline_client.session import Session
 from gangline_wire.jobfile_order import KINDS
 
 
@@ -20,7 +21,7 @@ async def numbered(
         if not colon or kind not in KINDS:
             kind, colon, name = "", "", text
         array, _, index = name.rpartition("_")
-        if name.isdecimal() or is_element(name) or name in in_call or (array in in_call and index.isdecimal()):
+        if is_number(name) or is_element(name) or name in in_call or (array in in_call and is_number(index)):
             found.append(text)
             continue
         job = await find_job(session.client, name)

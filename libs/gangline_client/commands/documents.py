@@ -14,6 +14,7 @@ import msgspec
 from gangline_client.batch_script import SHELLS, is_script, read_script
 from gangline_client.batch_terms import PASSED_ON
 from gangline_client.errors import InputError, UsageError
+from gangline_client.job_names import is_number
 from gangline_client.moments import moment_ms
 from gangline_client.page_lines import lines_of
 from gangline_wire.fields import str_key
@@ -100,7 +101,7 @@ def run_document(args: Namespace, *, environ: Mapping[str, str], folder: str, no
         "time_limit": args.time_limit,
         "estimate": args.estimate,
         "grace": args.grace,
-        "after": [int(job) if job.isdecimal() else job for job in args.after],
+        "after": [int(job) if is_number(job) else job for job in args.after],
         "singleton": args.singleton,
         "checkpoints": args.checkpoints,
         "not_before": moment_ms(args.begin, flag="--begin", now_ms=now_ms) if args.begin else "",
@@ -128,7 +129,7 @@ def with_flags(source: Source, args: Namespace) -> Document:
     document = source.document | _set(args.set)
     if args.after:
         known = document.get("after", [])
-        own = [int(job) if job.isdecimal() else job for job in args.after]
+        own = [int(job) if is_number(job) else job for job in args.after]
         document["after"] = [*(known if isinstance(known, list) else [known]), *own]
     if args.hold:
         document["hold"] = True

@@ -7,7 +7,8 @@ import msgspec
 
 from gangline_client import quantities as q
 from gangline_client.console import Format
-from gangline_client.session import Session, find_job
+from gangline_client.job_names import find_job
+from gangline_client.session import Session
 from gangline_client.table import tame
 from gangline_wire.requests import EventLine
 

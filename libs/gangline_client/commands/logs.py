@@ -3,15 +3,16 @@
 from argparse import Namespace
 from contextlib import aclosing
 
-from gangline_client.session import Session, find_job
+from gangline_client.job_names import find_task
+from gangline_client.session import Session
 from gangline_client.words import job_label
 from gangline_core.job import ENDS
 
 
 async def logs(session: Session, args: Namespace) -> int:
     """Print the output: of one task the bytes as they were written, of several each line with its task."""
-    job = await find_job(session.client, args.job)
-    task = args.task or (args.job if args.job.count("-") >= 3 and args.job.partition("-")[0].isdecimal() else "")
+    job, named = await find_task(session.client, args.job)
+    task = args.task or named
     is_silent = True
     asked = session.client.logs(job, task=task, follow=args.follow, tail=args.tail, prefix=not (args.raw or task))
     async with aclosing(asked) as chunks:

@@ -4,7 +4,8 @@ from argparse import Namespace
 
 from gangline_client import quantities as q
 from gangline_client.errors import InputError
-from gangline_client.session import Session, emit, find_job, repeat, watch_interval
+from gangline_client.job_names import find_job
+from gangline_client.session import Session, emit, repeat, watch_interval
 from gangline_client.table import Cell, Column, Paint, Row, bar
 from gangline_client.words import STATE_PAINT, state_cell
 from gangline_wire import views as v

@@ -4,7 +4,8 @@ from argparse import Namespace
 
 from gangline_client import quantities as q
 from gangline_client.commands.listing import list_jobs, time_in_state
-from gangline_client.session import Session, emit, find_job, repeat, watch_interval
+from gangline_client.job_names import find_job
+from gangline_client.session import Session, emit, repeat, watch_interval
 from gangline_client.table import Column, Paint, Row
 from gangline_client.words import STATE_PAINT, command_line, job_asks, job_label, state_cell
 from gangline_wire import views as v

@@ -7,8 +7,9 @@ from typing import Any
 
 from gangline_client.commands.acts import act_on
 from gangline_client.errors import UsageError
+from gangline_client.job_names import find_job, find_jobs, is_number
 from gangline_client.moments import moment_ms
-from gangline_client.session import Session, emit, find_job, find_jobs
+from gangline_client.session import Session, emit
 from gangline_client.words import did_you_mean, job_label
 from gangline_core.counted import counted
 
@@ -56,7 +57,7 @@ async def top(session: Session, args: Namespace) -> int:
 
 async def resize(session: Session, args: Namespace) -> int:
     """Ask for a size."""
-    if args.size != "auto" and not args.size.isdecimal():
+    if args.size != "auto" and not is_number(args.size):
         raise UsageError(f"{args.size!r} is neither a number of tasks nor auto")
     size = 0 if args.size == "auto" else int(args.size)
 
@@ -99,7 +100,7 @@ def _changes(texts: list[str], *, now_ms: int) -> dict[str, object]:
 
 def _value(key: str, value: str, *, now_ms: int) -> object:
     if key in NUMBERS:
-        if not value.removeprefix("-").isdecimal():
+        if not is_number(value.removeprefix("-")):
             raise UsageError(f"{key}: {value!r} is no whole number")
         return int(value)
     if key in MOMENTS:

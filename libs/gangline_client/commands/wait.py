@@ -4,7 +4,8 @@ import asyncio
 from argparse import Namespace
 
 from gangline_client.durations import seconds
-from gangline_client.session import Session, emit, find_job
+from gangline_client.job_names import find_job
+from gangline_client.session import Session, emit
 from gangline_client.words import exit_code, not_started
 from gangline_wire import views as v
 

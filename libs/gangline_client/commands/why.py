@@ -4,7 +4,8 @@ from argparse import Namespace
 
 from gangline_client import quantities as q
 from gangline_client.console import Console
-from gangline_client.session import Session, emit, find_job, repeat, watch_interval
+from gangline_client.job_names import find_job
+from gangline_client.session import Session, emit, repeat, watch_interval
 from gangline_client.table import Column, Paint
 from gangline_client.words import STATE_PAINT, start_range
 from gangline_core.reasons import Reason, ReasonCode, readable_numbers
