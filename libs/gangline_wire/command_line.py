@@ -7,7 +7,7 @@ the machine. And no letter in anybody's name ends a command, whatever the termin
 
 import argparse
 import codecs
-import os
+import io
 import sys
 from typing import Any
 
@@ -36,14 +36,20 @@ def ready_streams() -> None:
     A terminal that does not know a letter shows it as JSON writes it, so that nobody's name ends another one's command.
     """
     codecs.register_error(ESCAPED, _escaped)
-    if sys.stdout is None:
-        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - it stays open as long as the process
-    if sys.stderr is None:
-        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - it stays open as long as the process
+    sys.stdout = sys.stdout or Nobody()
+    sys.stderr = sys.stderr or Nobody()
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors=ESCAPED)
+
+
+class Nobody(io.TextIOBase):
+    """Where what is written to a closed output goes."""
+
+    def write(self, text: str) -> int:
+        """Nobody reads it."""
+        return len(text)
 
 
 def _escaped(error: UnicodeError) -> tuple[str, int]:
