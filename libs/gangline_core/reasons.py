@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from gangline_core.counted import singular
 from gangline_core.exit_codes import of_exit
+from gangline_core.reason_words import SIGNS, told_rule
 
 
 class ReasonCode(StrEnum):
@@ -356,6 +357,8 @@ def _readable(reason: Reason) -> dict[str, int | str]:
         return {**reason.numbers, "free": _together(reason, "there are {free} now")}
     if reason.code == ReasonCode.INSUFFICIENT_GPUS:
         return {**reason.numbers, "none": "" if reason.numbers.get("total") else NONE_AT_WORK}
+    if reason.code in (ReasonCode.PREEMPTED, ReasonCode.PAUSED_FOR):
+        return {**reason.numbers, "rule": told_rule(reason.numbers.get("rule", "?"))}
     if reason.code == ReasonCode.HUNG:
         return {**reason.numbers, "sign": SIGNS.get(str(reason.numbers.get("sign", "")), "")}
     if reason.code == ReasonCode.NO_ELIGIBLE_NODE:
@@ -385,11 +388,6 @@ def _together(reason: Reason, there_are: str) -> str:
 NONE_AT_WORK = ": no node that takes work has any"
 PER_TASK = frozenset({ReasonCode.INSUFFICIENT_CPU, ReasonCode.INSUFFICIENT_MEMORY, ReasonCode.INSUFFICIENT_DEVICES})
 """Reasons that are told of one task, and of several also how many of them find room."""
-SIGNS = {
-    "idle": " (its GPUs stand still while those of the others work)",
-    "collective": " (a collective operation was given up)",
-}
-"""What shows that a gang hangs, beside reports and heartbeats that stopped."""
 
 
 def _shown(name: str, number: int | str, *, is_cpu: bool) -> int | str:

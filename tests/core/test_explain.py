@@ -10,7 +10,13 @@ from gangline_core import facts as f
 from gangline_core.foresight.run_times import Basis
 from gangline_core.limits.accounting import budget_changes
 from gangline_core.limits.gates import sort_out
+from gangline_core.making_room.losses import BY_CLASS, BY_GUARANTEE, BY_PRIORITY, BY_SERVICE, BY_SLICE
+from gangline_core.pauses.making_way import BY_SWITCH
+from gangline_core.pauses.packing import RULE as PACKING
+from gangline_core.reason_words import RULES
 from gangline_core.reasons import HINTS, Reason, ReasonCode, hint, sentence
+from gangline_core.scoring.yield_queue import BY_YIELD
+from gangline_core.sharing.regroup import BY_LEASE
 from gangline_core.spec import Dependency
 from gangline_core.telling.explain import CONFIDENCE, GATE_CODES, Book, explain, queue
 
@@ -433,3 +439,15 @@ def test_what_others_say_of_a_failed_start_ends_with_one_full_stop() -> None:
 
 def test_who_is_no_member_reads_what_makes_him_one() -> None:
     assert "`gangline quota user GROUP USER --create`" in hint(Reason(ReasonCode.UNKNOWN_USER), job=0)
+
+
+def test_who_had_to_make_way_reads_what_the_rule_means() -> None:
+    for code in (ReasonCode.PREEMPTED, ReasonCode.PAUSED_FOR):
+        told = sentence(Reason(code, {"job": 3, "rule": "yield"}))
+        assert "job 3 (yield: of jobs that checkpoint, who had less GPU time or needs less still goes first)" in told
+    assert "(a rule of its own)" in sentence(Reason(ReasonCode.PREEMPTED, {"job": 3, "rule": "a rule of its own"}))
+
+
+def test_every_rule_by_which_jobs_make_way_is_explained() -> None:
+    known = {BY_CLASS, BY_PRIORITY, BY_GUARANTEE, BY_SERVICE, BY_SLICE, BY_SWITCH, BY_LEASE, BY_YIELD, PACKING}
+    assert known == set(RULES)

@@ -5,6 +5,7 @@ import inspect
 import string
 
 from draw.markdown import code, document, table
+from gangline_core.reason_words import RULES
 from gangline_core.reasons import HINTS, SENTENCES, ReasonCode
 
 
@@ -21,6 +22,9 @@ def page() -> str:
         "`gangline queue` and their routes count them anew, a job's own record (`gangline show`, `GET /v1/jobs/{id}`) "
         "has those with which it was last kept back, for a round is written down when it changes something.",
         *blocks,
+        "## Rules",
+        "By which rule a job makes way; its owner reads it behind the name of the rule (`{rule}`).",
+        table(("Rule", "Because"), ((code(rule), why) for rule, why in RULES.items())),
     )
 
 
