@@ -2,7 +2,10 @@
 
 _NOT_NEEDED = "is not needed here"
 _PLACED = "how tasks lie on the parts of a node is the placement's to find"
-_OUTPUT = "output is kept by the platform; read it with `gangline logs`"
+_OUTPUT = (
+    "no file is written: the platform keeps what both streams say, by task; read it with `gangline logs -f JOB`, "
+    "and `gangline logs JOB > FILE` makes a file of it"
+)
 _MAIL = "nobody is mailed; follow with `gangline wait` or `gangline events`"
 _AGAIN = (
     "lost nodes and preemption always start a job again; `#GANGLINE retries: N` is for failures, "

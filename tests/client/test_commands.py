@@ -49,7 +49,8 @@ async def test_a_batch_script_is_submitted_as_the_job_its_header_says(platform: 
     platform.answer("POST", "/v1/jobs:batch", batch(1))
     result = await gangline(platform.url, "submit", str(script))
     assert result.code == 0
-    assert "read it with `gangline logs`" in result.err
+    assert "no file is written" in result.err
+    assert "`gangline logs -f JOB`" in result.err
     (asked,) = platform.asked
     assert isinstance(asked.body, dict)
     (job,) = asked.body["jobs"]
