@@ -221,6 +221,11 @@ async def test_windows_and_tokens_are_seen_and_taken_back_by_those_who_may(tmp_p
             ("Why", "new BIOS"),
         ):
             await page.fill(label, value)
+        assert "apart by commas or spaces" in await page.until("Where no node is named, all of the pool is kept")
+        await page.fill("Hours", "0")
+        await page.press("Keep")
+        await page.until("Say how many hours it lasts: 2, or 0.5 for half an hour.")
+        await page.fill("Hours", "0.5")
         await page.press("Keep")
         told = await page.until("nobody (maintenance)")
         assert "new BIOS" in told

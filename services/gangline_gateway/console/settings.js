@@ -154,19 +154,22 @@ export function Windows({ who }) {
 
 function Keep({ reload }) {
   const [form, setForm] = useState({ name: "", pool: "default", nodes: "", from: "", hours: "2", groups: "", why: "" });
-  const field = (name, title, type = "text") => html`<label>${title} <input type=${type} value=${form[name]} onInput=${(event) => setForm({ ...form, [name]: event.target.value })} /></label>`;
+  const field = (name, title, hint = "", type = "text") => html`<label>${title} <input type=${type} value=${form[name]} placeholder=${hint} onInput=${(event) => setForm({ ...form, [name]: event.target.value })} /></label>`;
   const listed = (text) => text.split(/[\s,]+/).filter(Boolean);
   const keep = () => {
     const start_ms = new Date(form.from).getTime();
+    const hours = Number(form.hours);
     if (!form.name || Number.isNaN(start_ms)) throw new Error("Say what it is called and when it begins.");
-    const body = { pool: form.pool, nodes: listed(form.nodes), groups: listed(form.groups), start_ms, end_ms: start_ms + Math.round(3.6e6 * Number(form.hours)), why: form.why };
+    if (!(hours > 0)) throw new Error("Say how many hours it lasts: 2, or 0.5 for half an hour.");
+    const body = { pool: form.pool, nodes: listed(form.nodes), groups: listed(form.groups), start_ms, end_ms: start_ms + Math.round(3.6e6 * hours), why: form.why };
     return call("PUT", `/v1/windows/${encodeURIComponent(form.name)}`, { body, headers: { "If-None-Match": "*" } });
   };
   return html`<details><summary>Keep nodes</summary>
     <form class="filter" onSubmit=${(event) => event.preventDefault()}>
-      ${field("name", "Called")}${field("pool", "In pool")}${field("nodes", "Nodes, by name")}${field("from", "From", "datetime-local")}${field("hours", "Hours", "number")}
-      ${field("groups", "For groups (none: maintenance)")}${field("why", "Why")}
+      ${field("name", "Called", "rack-7-update")}${field("pool", "In pool")}${field("nodes", "Nodes, by name (none: the whole pool)", "n1, n2")}${field("from", "From (your clock)", "", "datetime-local")}${field("hours", "Hours", "2", "number")}
+      ${field("groups", "For groups (none: maintenance)", "research/vision, lab")}${field("why", "Why")}
     </form>
+    <p class="quiet">Several nodes or groups stand apart by commas or spaces. Where no node is named, all of the pool is kept, and what joins it later.</p>
     <p><${Act} does=${async () => keep()} done=${reload}>Keep<//></p></details>`;
 }
 
