@@ -2,15 +2,18 @@
 
 import hashlib
 import os
-from contextlib import suppress
+import re
 from pathlib import Path
 
 from gangline_admission.config import Config
 from gangline_core.facts import Fact, GroupSet, TokenIssued, UserSet
 from gangline_core.groups import ROOT, Group, Token, User, user_key
 from gangline_core.state import State
+from gangline_kit.errors import PermanentError
 from gangline_kit.ids import Ids
 
+_TOKEN = re.compile(r"[!-~]{1,512}", re.ASCII)
+"""What can stand behind `Bearer` in a header."""
 SYSTEM = "system"
 """Who is written as the author of the first facts."""
 
@@ -34,25 +37,41 @@ def _digest_of_file(state: State, path: Path, ids: Ids) -> str:
     """The digest of the token in the file, which is made when it is not there.
 
     A revoked one is replaced: whoever may write the file owns the platform, and must not be locked out of it for ever.
+    So is what nobody can enter with, such as the empty file that a full disk leaves.
+
+    Raises:
+        PermanentError: nobody can enter with what is there, and it cannot be replaced.
     """
     try:
-        digest = _digest(path.read_text().strip())
+        text = path.read_bytes().decode(errors="replace").strip()
     except FileNotFoundError:
         path.parent.mkdir(parents=True, exist_ok=True)
         return _digest(_new_token(path, ids))
+    digest, is_one = _digest(text), bool(_TOKEN.fullmatch(text))
     known = state.kept.tokens.get(digest)
-    if known is not None and known.revoked:
-        with suppress(OSError):  # a secret that is mounted read-only stays as it is
-            path.unlink()
+    if not is_one or (known is not None and known.revoked):
+        try:
             return _digest(_new_token(path, ids))
+        except OSError as error:
+            # A secret that is mounted read-only stays as it is.
+            if not is_one:
+                raise PermanentError(f"{path} holds no token, and cannot be written: {error.strerror}") from error
     return digest
 
 
 def _new_token(path: Path, ids: Ids) -> str:
     token = ids.token(32)
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(token + "\n")
+    beside = path.with_name(f"{path.name}.{ids.token(4)}")
+    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(descriptor, "w") as file:
+            file.write(token + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    except OSError:
+        beside.unlink(missing_ok=True)
+        raise
     return token
 
 

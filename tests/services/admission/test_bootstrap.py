@@ -1,8 +1,11 @@
 """A platform can always be used by whoever owns its files."""
 
+import errno
 import hashlib
+import os
 from pathlib import Path
 
+import pytest
 from msgspec.structs import replace
 from tests.make import state_with
 
@@ -38,3 +41,32 @@ def test_an_owner_whose_token_was_revoked_gets_another_one(tmp_path: Path) -> No
     assert other.digest not in state.kept.tokens
     assert hashlib.sha256(file.read_text().strip().encode()).hexdigest() == other.digest
     assert file.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("left", [b"", b"  \n", b"\xff\x00", b"two words\n", b"x" * 513])
+def test_a_file_that_nobody_can_enter_with_is_replaced(tmp_path: Path, left: bytes) -> None:
+    file = tmp_path / "token"
+    file.write_bytes(left)
+    (token,) = issued(state_with(), Config(admin_token_file=str(file)), CountedIds())
+    assert token.digest == hashlib.sha256(file.read_text().strip().encode()).hexdigest()
+    assert token.digest != hashlib.sha256(left.strip()).hexdigest()
+    assert [one.name for one in tmp_path.iterdir()] == ["token"]
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_token_that_somebody_chose_is_kept(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("chosen-by-hand\n")
+    (token,) = issued(state_with(), Config(admin_token_file=str(file)), CountedIds())
+    assert token.digest == hashlib.sha256(b"chosen-by-hand").hexdigest()
+    assert file.read_text() == "chosen-by-hand\n"
+
+
+def test_a_full_disk_leaves_no_half_a_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        first_facts(state_with(), Config(admin_token_file=str(tmp_path / "token")), CountedIds())
+    assert list(tmp_path.iterdir()) == []
