@@ -10,7 +10,7 @@ from gangline_core.pauses.pausing import companions
 from gangline_core.room.capacity import Room
 from gangline_core.sharing.stages import SLOTS
 from gangline_core.sizes.resizing import is_active
-from gangline_core.spec import JobSpec, ServiceClass, is_elastic
+from gangline_core.spec import JobSpec, ServiceClass, is_elastic, selector_of, tolerations_of
 from gangline_core.state import State
 
 COMPANY_MAX = SLOTS
@@ -35,13 +35,10 @@ def can_share(job: Job) -> bool:
 
 def shape_of(spec: JobSpec) -> Hashable:
     """Equal for jobs of one role that can stand in the same places."""
-    role, labels = (
-        spec.roles[0],
-        spec.node_selector if spec.roles[0].node_selector is None else spec.roles[0].node_selector,
-    )
+    role = spec.roles[0]
     needs = role.resources
     gpus = (needs.gpu_milli, needs.gpu_memory_mib, needs.gpu_models, needs.exclude_models, needs.near_nic)
-    where = (tuple(sorted(labels.items())), spec.tolerations, role.tolerations, spec.exclude_nodes)
+    where = (tuple(sorted(selector_of(spec, role).items())), tolerations_of(spec, role), spec.exclude_nodes)
     return (role.count, gpus, where, spec.topology, spec.same_model)
 
 
