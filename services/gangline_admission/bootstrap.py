@@ -1,8 +1,6 @@
 """What a new cluster needs before anybody can use it: an administrator's token and a first group."""
 
 import hashlib
-import os
-import re
 from pathlib import Path
 
 from gangline_admission.config import Config
@@ -11,9 +9,9 @@ from gangline_core.groups import ROOT, Group, Token, User, user_key
 from gangline_core.state import State
 from gangline_kit.errors import PermanentError
 from gangline_kit.ids import Ids
+from gangline_kit.secret_file import read_secret, write_secret
 
-_TOKEN = re.compile(r"[!-~]{1,512}", re.ASCII)
-"""What can stand behind `Bearer` in a header."""
+TOKEN_BYTES = 32
 SYSTEM = "system"
 """Who is written as the author of the first facts."""
 
@@ -43,35 +41,24 @@ def _digest_of_file(state: State, path: Path, ids: Ids) -> str:
         PermanentError: nobody can enter with what is there, and it cannot be replaced.
     """
     try:
-        text = path.read_bytes().decode(errors="replace").strip()
+        text = read_secret(path)
     except FileNotFoundError:
         path.parent.mkdir(parents=True, exist_ok=True)
         return _digest(_new_token(path, ids))
-    digest, is_one = _digest(text), bool(_TOKEN.fullmatch(text))
-    known = state.kept.tokens.get(digest)
-    if not is_one or (known is not None and known.revoked):
+    known = state.kept.tokens.get(_digest(text))
+    if not text or (known is not None and known.revoked):
         try:
             return _digest(_new_token(path, ids))
         except OSError as error:
             # A secret that is mounted read-only stays as it is.
-            if not is_one:
+            if not text:
                 raise PermanentError(f"{path} holds no token, and cannot be written: {error.strerror}") from error
-    return digest
+    return _digest(text)
 
 
 def _new_token(path: Path, ids: Ids) -> str:
-    token = ids.token(32)
-    beside = path.with_name(f"{path.name}.{ids.token(4)}")
-    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        with os.fdopen(descriptor, "w") as file:
-            file.write(token + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
-    except OSError:
-        beside.unlink(missing_ok=True)
-        raise
+    token = ids.token(TOKEN_BYTES)
+    write_secret(path, token, ids=ids)
     return token
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from gangline_embedded.nats_users import one_agent_user, reader_user, service_user
 from gangline_kit.ids import Ids, SystemIds
 from gangline_kit.nats_server import NatsUser, authorization
+from gangline_kit.secret_file import kept_secret
 from gangline_wire.rights import OWN, READER, agent_user_name
 
 SECRET_BYTES = 24
@@ -34,7 +35,7 @@ def make_keys(folder: Path, ids: Ids, agents: Sequence[str] = (), *, apart: bool
         return found
 
     def password(name: str) -> str:
-        return _password(place(name) / f"{name}.password", ids)
+        return kept_secret(place(name) / f"{name}.password", ids, size_bytes=SECRET_BYTES)
 
     users = tuple(service_user(name, password=password(name)) for name in OWN)
     users += tuple(one_agent_user(agent, password=password(agent_user_name(agent))) for agent in agents)
@@ -46,12 +47,6 @@ def make_keys(folder: Path, ids: Ids, agents: Sequence[str] = (), *, apart: bool
     _write(draft, authorization(users))
     draft.replace(place(SERVER) / "users.conf")
     return users
-
-
-def _password(path: Path, ids: Ids) -> str:
-    if not path.exists():
-        _write(path, ids.token(SECRET_BYTES) + "\n")
-    return path.read_text(encoding="utf-8").strip()
 
 
 def _write(path: Path, text: str) -> None:

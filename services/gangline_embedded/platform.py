@@ -25,6 +25,7 @@ from gangline_kit.config import KitConfig
 from gangline_kit.errors import PermanentError
 from gangline_kit.ids import SystemIds
 from gangline_kit.nats_server import NatsServer, NatsUser
+from gangline_kit.secret_file import kept_secret
 from gangline_kit.service import Site, connect, open_site, patiently, watch
 from gangline_kit.tasks import Tasks
 from gangline_recorder.cutting import rescue
@@ -33,6 +34,7 @@ from gangline_wire.rights import OWN, agent_user_name
 from gangline_wire.streams import BUCKETS, SNAPSHOTS, STREAMS
 from gangline_wire.views import ClusterView
 
+SECRET_BYTES = 24
 READY_S_MAX = 120.0
 POLL_S = 0.05
 NATS_RESTART_S = 0.5
@@ -226,12 +228,7 @@ class Platform:
 
     def _password(self, user: str) -> str:
         """A secret of this data folder, made at its first use."""
-        path = self.data_dir / f"nats-{user}.secret"
-        if not path.exists():
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(descriptor, "w") as file:
-                file.write(SystemIds().token(24))
-        return path.read_text().strip()
+        return kept_secret(self.data_dir / f"nats-{user}.secret", SystemIds(), size_bytes=SECRET_BYTES)
 
     def _kit(self, instance: str, user: str = PLATFORM_USER) -> KitConfig:
         private = self.nats is not None
