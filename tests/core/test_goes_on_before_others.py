@@ -103,6 +103,32 @@ def test_nobody_stands_back_for_whom_that_does_not_help() -> None:
     assert world.job(loose).state == JobState.RUNNING
 
 
+@pytest.mark.parametrize("between", [{"preempts": False}, {"service_class": "opportunistic", "preemptible": False}])
+@pytest.mark.parametrize("lab", [{}, {"limit": gpu_amount(4)}])
+def test_what_one_leaves_for_a_stronger_one_is_whose_who_comes_before_that(
+    between: dict[str, object], lab: dict[str, object]
+) -> None:
+    """It started again, as that was in vain, and was sent away at the next event for the last, which passed them."""
+    world = World(node("n1", gpus=8 if lab else 4), groups=[group("lab", **lab)])
+    world.set_policy(ordering="fifo", starvation_s=0)
+    asks = {"gpus": 4, "group": "lab"}
+    loose = world.submit(**asks, service_class=ServiceClass.OPPORTUNISTIC)
+    kind = ServiceClass(between.get("service_class", "burstable"))
+    first = world.submit(**{**asks, **between, "service_class": kind})
+    last = world.submit(**asks)
+    world.settle()
+    assert [world.job(job).state for job in (first, loose, last)] == [
+        JobState.RUNNING,
+        JobState.WAITING,
+        JobState.WAITING,
+    ]
+    assert world.job(loose).attempt == 0
+    assert world.round() is None or not world.state.kept.claims
+    world.finish(first)
+    world.settle()
+    assert [world.job(job).state for job in (loose, last)] == [JobState.WAITING, JobState.RUNNING]
+
+
 def test_what_one_who_steps_back_leaves_is_offered_to_others_at_once() -> None:
     """A paused job of two GPUs steps back for one of one; who was refused before may have the other."""
     world = World(node("n1", gpus=2))

@@ -5,7 +5,7 @@ took room that way would hold it until the next event, and lose it then to one t
 round is decided anew without it: it is looked at again behind the other, and gets what that one leaves.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import islice
@@ -257,15 +257,24 @@ class StandingBack:
         return True
 
     def is_settled(self, table: Table) -> bool:
-        """True when the round stands as it was decided; else it is to be decided anew."""
+        """True when the round stands as it was decided; else it is to be decided anew.
+
+        Where others have what was left, who come before the one it was left for, all is as if those who stand back were
+        not there: had they started, that one would have had them sent away, and passed the others.
+        """
         if self.is_open:
             self.is_open = False
             return False
         has = {*(placement.job for placement in table.placements), *(claim.job for claim in table.claims)}
-        in_vain = next((job for job in reversed(self._behind) if job not in has), None)
+        told = {job.id: reason.code for job, reason in table.refused}
+        in_vain = next((job for job in reversed(self._behind) if job not in has and self._is_idle(job, told)), None)
         if in_vain is not None:
             del self._behind[in_vain]
         return in_vain is None
+
+    def _is_idle(self, job: JobId, told: Mapping[JobId, ReasonCode]) -> bool:
+        """True when what was left for a job that got nothing may be nobody's, as a date keeps it from all."""
+        return any(told.get(one, ReasonCode.INSUFFICIENT_GPUS) not in CAUSES for one in self._behind[job])
 
 
 def _gone_for(table: Table, candidates: Sequence[Candidate]) -> dict[JobId, frozenset[JobId]]:
