@@ -131,9 +131,12 @@ class Platform:
 
     def failed_error(self) -> PermanentError:
         """What ended the service that failed, in its own words where those are for people."""
-        if isinstance(self.failure, PermanentError | OSError):
-            return PermanentError(str(self.failure))
-        return PermanentError(f"a service failed: {self.failure!r}")
+        failure = self.failure
+        while isinstance(failure, BaseExceptionGroup):
+            failure = failure.exceptions[0]
+        if isinstance(failure, PermanentError | OSError):
+            return PermanentError(str(failure))
+        return PermanentError(f"a service failed: {failure!r}")
 
     async def wait_ready(self) -> None:
         """Wait until the API answers and says it is ready.

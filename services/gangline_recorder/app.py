@@ -24,7 +24,7 @@ from gangline_kit.follower import as_message, find_snapshot, is_whole
 from gangline_kit.service import Site
 from gangline_recorder.archive import Archive, BrokenArchiveError, Opened, lines
 from gangline_recorder.config import Config
-from gangline_recorder.cutting import Cutter, beyond_reach
+from gangline_recorder.cutting import Cutter, beyond_reach, lost_data
 from gangline_recorder.events import public_events
 from gangline_recorder.history import Teller
 from gangline_recorder.told import Told, read_told
@@ -194,8 +194,7 @@ class Recorder:
                 with contextlib.suppress(TemporaryError):
                     last = await self.site.bus.last_seq(streams.LOG.name)
                     if last < self.archive.seq:
-                        text = f"the log ends at {last} but the archive at {self.archive.seq}: the log lost data"
-                        raise PermanentError(text) from None
+                        raise PermanentError(lost_data(last, self.archive.seq)) from None
 
     async def _has_log(self, seq: int) -> bool:
         """Whether the log still has this message; asked until the bus answers."""

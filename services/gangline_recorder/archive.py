@@ -17,6 +17,11 @@ Opened = Callable[[Path], BinaryIO]
 """Opens a segment for appending."""
 
 
+TAIL_BYTES = 1 << 16
+ENDS_TO_SEE = 2
+"""Of the last whole line and of the one before."""
+
+
 class BrokenArchiveError(Exception):
     """The archive on disk contradicts itself; the message says where."""
 
@@ -138,6 +143,26 @@ def lines(folder: Path, *, after: int = 0, only: Path | None = None) -> Iterator
         for line, _ in _whole_lines(path):
             if line.seq > after:
                 yield line
+
+
+def last_seq(folder: Path) -> int:
+    """Sequence of the last finished line, without reading what stands before it; 0 where there is none to be read."""
+    newest = segments(folder)[-1:] if folder.is_dir() else []
+    if not newest:
+        return 0
+    with newest[0].open("rb") as file:
+        end = size = file.seek(0, os.SEEK_END)
+        tail = b""
+        while tail.count(b"\n") < ENDS_TO_SEE and end > 0:
+            end = max(0, end - max(TAIL_BYTES, size - end))
+            file.seek(end)
+            tail = file.read(size - end)
+    whole, newline, _ = tail.rpartition(b"\n")
+    try:
+        return decode_line(whole.rpartition(newline)[2] + newline).seq if newline else _first_seq(newest[0]) - 1
+    except ValueError:
+        # Whoever reads all of it says what is wrong there.
+        return 0
 
 
 def _first_seq(path: Path) -> int:

@@ -16,9 +16,9 @@ from gangline_core.fold import apply, chain
 from gangline_core.state import State
 from gangline_kit.bus import Bus
 from gangline_kit.bus.jetstream import StreamInfo
-from gangline_kit.errors import TemporaryError
+from gangline_kit.errors import PermanentError, TemporaryError
 from gangline_kit.follower import SnapshotError, decode, digest, encode, find_snapshot, is_whole, snapshot_name
-from gangline_recorder.archive import Archive, BrokenArchiveError, lines, segments
+from gangline_recorder.archive import Archive, BrokenArchiveError, last_seq, lines, segments
 from gangline_recorder.config import Config
 from gangline_wire.archive import ArchiveLine
 from gangline_wire.streams import LOG, SNAPSHOTS
@@ -145,9 +145,13 @@ async def rescue(bus: Bus, folder: Path) -> None:
     It is done before this process folds the log, which needs it as everybody does.
 
     Raises:
+        PermanentError: the log ends before the archive: nothing may be added to what is left of it.
         TemporaryError: the bus is away, or the archive does not help; who to ask is said.
     """
     end = await bus.last_seq(LOG.name)
+    archived = await asyncio.to_thread(last_seq, folder)
+    if end < archived:
+        raise PermanentError(lost_data(end, archived))
     if await is_whole(bus) or await find_snapshot(bus, end) is not None:
         return
     state, raw = await asyncio.to_thread(_fold, folder)
@@ -164,6 +168,14 @@ async def _reaches(bus: Bus, seq: int, raw: bytes, end: int) -> bool:
     if await bus.message_at(LOG.name, seq) != raw:
         return False
     return seq >= end or await bus.message_at(LOG.name, seq + 1) is not None
+
+
+def lost_data(end: int, archived: int) -> str:
+    """What to do about a log that ends before its archive."""
+    return (
+        f"the log ends at {end} but its archive at {archived}: the log lost data; bring back the server's files, "
+        "or put the archive aside to begin anew without what it tells"
+    )
 
 
 def beyond_reach(seq: int) -> str:

@@ -14,7 +14,7 @@ from gangline_core.fold import apply
 from gangline_core.state import State, encode_snapshot
 from gangline_kit.bus import Bus
 from gangline_kit.clock import SystemClock
-from gangline_kit.errors import LaneConflictError, StreamFullError, TemporaryError
+from gangline_kit.errors import LaneConflictError, PermanentError, StreamFullError, TemporaryError
 from gangline_kit.follower import Follower
 from gangline_recorder.archive import Archive, lines
 from gangline_recorder.config import Config
@@ -123,6 +123,16 @@ async def test_a_full_log_takes_messages_again_after_the_cut(bus: Bus, desk: Des
     await desk.snapshot()
     assert await desk.cutter.cut(now_ms=0) is not None, "however young: nobody could write"
     await desk.write(10)
+
+
+async def test_a_log_that_ends_before_its_archive_is_told_before_anything_is_added_to_it(bus: Bus, desk: Desk) -> None:
+    await desk.write(10)
+    desk.archive.sync()
+    await rescue(bus, desk.folder)
+    desk.archive.append(bytes_only(desk.seq + 1, at=1, data=batch(desk.seq + 1, lane=LANES[0])))
+    desk.archive.sync()
+    with pytest.raises(PermanentError, match=f"the log ends at {desk.seq} but its archive at {desk.seq + 1}"):
+        await rescue(bus, desk.folder)
 
 
 async def test_without_snapshots_the_archive_makes_one_and_a_short_archive_says_what_it_lacks(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.lines import bytes_only
 
-from gangline_recorder.archive import Archive, BrokenArchiveError, lines, segments
+from gangline_recorder.archive import TAIL_BYTES, Archive, BrokenArchiveError, last_seq, lines, segments
 
 
 def filled(folder: Path, count: int, *, segment_bytes: int = 400) -> Archive:
@@ -50,6 +50,28 @@ def test_an_unfinished_last_line_is_cut_and_can_be_appended_again(tmp_path: Path
         assert reopened.seq == 4
         reopened.append(bytes_only(5, at=50, data=b'{"n":5}'))
     assert reopened.digest == whole.digest
+
+
+@pytest.mark.parametrize("segment_bytes", [1, 400, 1 << 20])
+@pytest.mark.parametrize("cut", [0, 7])
+def test_where_an_archive_ends_is_found_without_reading_it_all(tmp_path: Path, segment_bytes: int, cut: int) -> None:
+    assert last_seq(tmp_path / "nowhere") == 0
+    filled(tmp_path, 9, segment_bytes=segment_bytes)
+    path = segments(tmp_path)[-1]
+    path.write_bytes(path.read_bytes()[: -cut or None])
+    assert last_seq(tmp_path) == (8 if cut else 9)
+
+
+def test_the_end_of_long_lines_is_found_and_a_broken_one_is_left_to_who_reads_it(
+    tmp_path: Path,
+) -> None:
+    with opened(tmp_path, segment_bytes=1 << 30) as archive:
+        for seq in (1, 2):
+            archive.append(bytes_only(seq, at=seq, data=b'{"n":"%s"}' % (b"x" * 3 * TAIL_BYTES)))
+    assert last_seq(tmp_path) == 2
+    path = segments(tmp_path)[-1]
+    path.write_bytes(path.read_bytes() + b"garbage\n")
+    assert last_seq(tmp_path) == 0
 
 
 def test_a_segment_whose_first_line_never_finished_is_dropped(tmp_path: Path) -> None:
