@@ -19,6 +19,7 @@ from gangline_core.facts import (
     UsageCharged,
 )
 from gangline_core.facts.queue import Lease, LimitDate
+from gangline_core.foresight.affinity import Affinities
 from gangline_core.foresight.past_use import PastUse, UseRecord, note_use
 from gangline_core.groups import ROOT, Group, Token, User, UserClass
 from gangline_core.ids import JobId, NodeId, TaskId
@@ -199,6 +200,8 @@ class Kept(Struct):
     """What each live job used over its whole run so far."""
     use_history: dict[str, tuple[PastUse, ...]] = {}
     """What recently ended jobs used, by class (see `gangline_core.foresight.past_use`)."""
+    affinities: Affinities = field(default_factory=Affinities)
+    """On which GPU models jobs like others ran, and how long."""
     stragglers: dict[JobId, StragglersSeen] = {}
     """Members of live gangs that are slower than the others, of the attempt that is named."""
     movers: dict[JobId, GangMoved] = {}
@@ -229,6 +232,7 @@ class Kept(Struct):
     def let_go(self, job: Job) -> None:
         """A job has ended: what was said of it alone is forgotten, what it used is remembered with its like."""
         note_use(self.use_history, self.use_records, job)
+        self.affinities.ended(job, is_shared=job.id in self.packs)
         said_of_it = (self.progress, self.alone, self.reported, self.job_use, self.proofs, self.stragglers, self.movers)
         for said in (*said_of_it, self.known_news, self.unpacked, self.sealed):
             said.pop(job.id, None)

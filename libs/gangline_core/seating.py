@@ -9,6 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gangline_core.cluster import Pool, model_of
+from gangline_core.foresight.affinity import Tiers
 from gangline_core.ids import JobId
 from gangline_core.job import Job
 from gangline_core.limits.model_limits import broken_models, may_mix, with_less, without_used
@@ -81,10 +82,15 @@ class Seating(Struct):
         closed = self.closures.nodes(job.spec)
         number = self.number(job)
         asks = self.asks if number > 0 else self.alone
-        key = (number, closed, *sizes.values())
+        liked = self.liked(job)
+        key = (number, closed, liked, *sizes.values())
         found = asks.get(key)
         if found is None:
             gang = gang_of(job.spec, sizes, self.pool)
+            if liked:
+                gang = replace(
+                    gang, needs=tuple(need if need.models else replace(need, liked=liked) for need in gang.needs)
+                )
             if closed:
                 gang = replace(gang, excluded=(*gang.excluded, *closed))
             found = asks[key] = Ask(gang=gang, amounts=job_amounts(job.spec, sizes))
@@ -93,7 +99,7 @@ class Seating(Struct):
     def at_start(self, job: Job) -> "Wanted":
         """The sizes that the user wants at start and what the job asks for then; only read them."""
         number = self.number(job)
-        key = (number, self.closures.nodes(job.spec))
+        key = (number, self.closures.nodes(job.spec), self.liked(job))
         found = self.wanted.get(key) if number > 0 else None
         if found is None:
             sizes = wanted_sizes(job.spec)
@@ -123,6 +129,13 @@ class Seating(Struct):
             return self.narrowed[1]
         numbers = self.state.shapes if self.pool.cells or self.pool.pinned else self.state.asks
         return numbers.get(job.id, -job.id)
+
+    def liked(self, job: Job) -> Tiers:
+        """On which GPU models jobs like this one were faster, so that it is tried there first."""
+        kept = self.state.kept
+        if not kept.affinities.tiers or not kept.pools[self.pool.name].policy.model_affinity:
+            return ()
+        return kept.affinities.of(job.spec, kept.prices)
 
     @contextmanager
     def only(self, job: Job, model: str) -> Iterator[None]:

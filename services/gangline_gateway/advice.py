@@ -1,12 +1,41 @@
-"""What jobs like this one used of what they had, told before and while the job waits."""
+"""What jobs like this one used of what they had, and where they were fastest, told before and while the job waits."""
 
 from gangline_core.foresight.right_size import from_history, usable_memory_mib
 from gangline_core.spec import JobSpec
 from gangline_core.state import State
+from gangline_wire.durations import show_seconds
 
 
 def advice(state: State, spec: JobSpec) -> tuple[str, ...]:
-    """One sentence for each thing that could be asked for in a smaller size; empty when there is none."""
-    stocks = state.inventory(spec.pool).stocks() if spec.pool in state.kept.pools else []
+    """One sentence for each thing that could be asked for in a smaller size, then its affinity; often there is none."""
+    if spec.pool not in state.kept.pools:
+        return ()
+    stocks = state.inventory(spec.pool).stocks()
     sizes = {(gpu.model, gpu.memory_mib) for stock in stocks for gpu in stock.kind.gpus}
-    return from_history(state.kept.use_history, spec, gpu_memory_mib=usable_memory_mib(spec, sizes))
+    smaller = from_history(state.kept.use_history, spec, gpu_memory_mib=usable_memory_mib(spec, sizes))
+    return (*smaller, *_affinity(state, spec))
+
+
+def _affinity(state: State, spec: JobSpec) -> tuple[str, ...]:
+    """On which GPU models jobs like it were fastest, and what the system makes of that."""
+    known = state.kept.affinities
+    tiers = known.of(spec, {})
+    if not tiers:
+        return ()
+    middles = known.middles(spec)
+    written = {gpu.model.lower(): gpu.model for node in state.kept.nodes.values() for gpu in node.gpus}
+    told = [
+        f"{show_seconds(middles[model][1] // 1000)} on {written.get(model, model)} ({middles[model][0]} runs)"
+        for tier in tiers
+        for model in tier
+    ]
+    best = " or ".join(written.get(model, model) for model in tiers[0])
+    if any(role.resources.gpu_models for role in spec.roles):
+        then = "the job names its models itself"
+    elif not state.kept.pools[spec.pool].policy.model_affinity:
+        then = "the pool's policy has model_affinity off"
+    elif not known.of(spec, state.kept.prices):
+        then = "they cost differently, so name the models that it may go to"
+    else:
+        then = f"it goes to {best} first where there is room"
+    return (f"Jobs like it took {', '.join(told)}; {then}.",)

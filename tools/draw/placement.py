@@ -50,6 +50,13 @@ _DEFAULT = (
     "On the eight openb lists (1,213 machines, 130 % asked for) it gives out more than FGD, first fit and "
     "every published policy in the mean of each list: [the figures](openb.md), with the gap to the bound. "
     "`make bench NAME=placement` measures a few seeds anew, `ARGS=--seeds=10` all ten.",
+    "**Affinity.** Who names no `gpu_models` takes the most common model first, so that rare ones stay for those who "
+    "ask. But where jobs like it (of the same user, name and size, in the same pool) were faster on one model, it is "
+    "tried there first: at least three runs on each model, and three of four over sooner there than three of four "
+    "here. Only runs count that did the whole work at one size, alone on their GPUs. Other models still will do, "
+    "nothing waits for its affinity, and limits and prices go before it: where models cost differently, the choice is "
+    "the user's. `gangline why` and `gangline submit --dry-run` tell the run times it rests on; `gangline policy set "
+    "model_affinity=false` leaves it ([why](decisions/0031-affinity-by-run-times.md)).",
     "Whatever places, no node is given more than `node_tasks_max` tasks (512 unless set: `gangline policy set "
     "node_tasks_max=200`), and on Kubernetes no more than its kubelet takes pods. So a job of thousands of tasks "
     "that ask for nothing cannot stall a machine's agent; those that wait for it say `InsufficientPlaces`.",

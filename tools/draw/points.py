@@ -202,10 +202,9 @@ JOBS = (
     Point(
         id="J1",
         asked="A job says what it is and wants; the system adds affinity and predictions",
-        standing=PARTLY,
-        lives=(f"{CORE}/spec.py", f"{WIRE}/jobfile.py"),
-        shown_by=("tests/wire",),
-        missing="Affinity by the system.",
+        standing=HERE,
+        lives=(f"{CORE}/spec.py", f"{WIRE}/jobfile.py", f"{CORE}/foresight/affinity.py"),
+        shown_by=("tests/wire", "tests/core/test_affinity.py", "tests/core/test_past_use.py"),
     ),
     Point(
         id="J2",

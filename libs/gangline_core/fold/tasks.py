@@ -127,6 +127,7 @@ def gpu_failed(state: State, node: NodeId, gpu: int, step: Step) -> None:
 
 
 def _all_started(state: State, job: Job, step: Step) -> Job:
+    state.kept.affinities.began(job.id, state.tasks_of(job))
     first = job.first_started_ms or step.at
     met = ResizeEvent.MET if resizing.awaits_word(job) else ResizeEvent.ARRIVED
     if resizing.is_active(job):

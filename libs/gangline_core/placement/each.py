@@ -62,7 +62,8 @@ def is_free_of_wishes(gang: Gang) -> bool:
 def options(room: Room, gang: Gang) -> Iterator[Choice]:
     """GPU models to try: as the gang prefers them; of a single task that prefers none, all of them are alike."""
     need = gang.needs[0]
-    if gang.tasks == 1 and need.wants_gpu and not need.models and (need.gpus < 2 or not _mixes_models(room)):
+    is_open = need.wants_gpu and not (need.models or need.liked)
+    if gang.tasks == 1 and is_open and (need.gpus < 2 or not _mixes_models(room)):
         kinds = all_kinds(room, need)
         if kinds:
             yield ((kinds,),)

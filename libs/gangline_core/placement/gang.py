@@ -53,6 +53,8 @@ class Need(Struct, frozen=True):
     """Memory of a GPU and none of its time."""
     gpu_memory_most_mib: int = 0
     """MiB of each whole GPU that it takes; 0 is all of them."""
+    liked: tuple[tuple[str, ...], ...] = ()
+    """Where all models will do, those that are tried first, tier by tier; the others come after them."""
     where: Where | None = None
     """Nodes that the role may be on, where roles of a gang differ in that; None for all nodes of the gang."""
 
@@ -68,8 +70,9 @@ class Need(Struct, frozen=True):
 
     @property
     def accepts(self) -> tuple[object, ...]:
-        """What decides which GPUs will do."""
-        return (self.models, self.exclude_models, self.gpu_memory_mib, self.near_nic, self.mig, self.wants_gpu)
+        """What decides which GPUs will do, and in which order they are tried."""
+        models = (self.models, self.liked, self.exclude_models)
+        return (*models, self.gpu_memory_mib, self.near_nic, self.mig, self.wants_gpu)
 
     @property
     def on_card(self) -> tuple[object, ...]:

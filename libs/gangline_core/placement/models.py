@@ -37,14 +37,15 @@ def _choices(layout: Layout, gang: Gang) -> Iterator[Choice]:
 def acceptable(layout: Layout, need: Need) -> dict[str, Kinds]:
     """Models of the layout that a task may use, best first, each with its kinds that have enough memory.
 
-    Without a preference the most common model comes first, so that rare ones stay for those who ask for them.
+    Without a preference the most common model comes first, so that rare ones stay for those who ask for them; but
+    those on which jobs like this one were faster come before it.
     """
     asked = ("acceptable", need.accepts)
     return layout.remember(asked, lambda: _acceptable(layout, need))
 
 
 def _acceptable(layout: Layout, need: Need) -> dict[str, Kinds]:
-    order = [model for model in need.models or tuple(layout.by_number) if model not in need.exclude_models]
+    order = [model for model in need.models or _by_liking(layout, need) if model not in need.exclude_models]
     found: dict[str, Kinds] = {}
     for model in order:
         kinds = tuple(
@@ -53,6 +54,11 @@ def _acceptable(layout: Layout, need: Need) -> dict[str, Kinds]:
         if kinds:
             found[model] = kinds
     return found
+
+
+def _by_liking(layout: Layout, need: Need) -> list[str]:
+    tiers = {model: tier for tier, models in enumerate(need.liked) for model in models}
+    return sorted(layout.by_number, key=lambda model: tiers.get(model, len(tiers)))
 
 
 def _will_do(kind: Kind, need: Need) -> bool:

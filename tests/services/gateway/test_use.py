@@ -1,6 +1,6 @@
 """A job's use of its GPUs and machines is shown to its owner, and what jobs like it used is advice for the next."""
 
-from tests.make import spec
+from tests.make import node, spec
 from tests.services.gateway.conftest import Visitor
 
 from gangline_core import facts as f
@@ -46,3 +46,26 @@ async def test_who_asks_for_what_jobs_like_it_never_used_is_told_before_and_whil
     assert dry["foretold"]["advice"] == [sentence]
     waits = world.submit(spec(group="t1", user="una", gpus=4, name="train"))
     assert sentence in (await visitor.ask("una", "GET", f"/v1/jobs/{waits}/explain"))["notes"]
+
+
+async def test_who_was_faster_on_one_model_is_told_where_it_goes_first(visitor: Visitor) -> None:
+    world = visitor.setting.world
+    world.see(node("z1", gpus=8, model="H100"))
+    like = spec(group="t1", user="una", gpus=1, name="train")
+    for name, seconds in (("n1", 600), ("z1", 200)) * 3:
+        job = world.submit_running(like, name)
+        world.wait(seconds).finish(job)
+    asked = {"name": "train", "group": "t1", "gpus": 1, "command": ["true"]}
+
+    async def told(**more: object) -> list[str]:
+        dry = await visitor.ask("una", "POST", "/v1/jobs?dry_run=true", json={**asked, **more})
+        return list(dry["foretold"].get("advice", []))
+
+    times = "Jobs like it took 3m20s on H100 (3 runs), 10m on A100 (3 runs)"
+    assert await told() == [f"{times}; it goes to H100 first where there is room."]
+    assert await told(gpu_models=["A100"]) == [f"{times}; the job names its models itself."]
+    assert await told(gpus=2) == []
+    world.state.kept.prices["h100"] = 2_000
+    assert await told() == [f"{times}; they cost differently, so name the models that it may go to."]
+    world.set_policy(model_affinity=False)
+    assert await told() == [f"{times}; the pool's policy has model_affinity off."]

@@ -1,0 +1,96 @@
+"""On which GPU models do jobs like this one run fastest? The affinity that the system adds to a job by itself.
+
+Run times are kept by model as jobs end, for the user's own jobs of one name and size (see `history`). One model is
+liked more than another when three of four runs there were over sooner than three of four here: single slow or fast
+runs say nothing. Who names models in the job is taken at its word, and asks for no affinity.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from msgspec import Struct
+
+from gangline_core.foresight.history import CLASSES_MAX, classes
+from gangline_core.ids import JobId
+from gangline_core.job import Job, JobState, Task
+from gangline_core.spec import JobSpec
+
+RUNS_KEPT = 16
+"""Run times remembered per class and model."""
+RUNS_LEAST = 3
+"""Fewer runs on a model say nothing of it."""
+
+Tiers = tuple[tuple[str, ...], ...]
+"""Models in lower case, the fastest first; those of one tier are alike."""
+
+
+class Affinities(Struct):
+    """What is known, of live jobs and of ended ones; changed by the fold alone."""
+
+    models: dict[JobId, str] = {}
+    """The GPU model of each live job whose last start was on one model only."""
+    runs: dict[str, dict[str, tuple[int, ...]]] = {}
+    """Run times in ms by class and model, oldest first."""
+    tiers: dict[str, Tiers] = {}
+    """By class, where some models are faster than others."""
+
+    def began(self, job: JobId, tasks: Iterable[Task]) -> None:
+        """All members have started; on several models at once their time says nothing of either."""
+        models = {task.gpu_model.lower() for task in tasks if task.gpus}
+        if len(models) == 1:
+            self.models[job] = models.pop()
+        else:
+            self.models.pop(job, None)
+
+    def ended(self, job: Job, *, is_shared: bool) -> None:
+        """A job is over; only a run tells that did the whole work at one size, alone on its GPUs."""
+        model = self.models.pop(job.id, "")
+        went_on = job.attempt > 1 and job.spec.checkpoints
+        resized = any(role.is_elastic for role in job.spec.roles)
+        if not model or job.state != JobState.SUCCEEDED or is_shared or went_on or resized:
+            return
+        name = classes(job.spec)[0]
+        known = self.runs.pop(name, {})
+        ran_ms = max(0, job.ended_ms - job.started_ms)
+        self.runs[name] = {**known, model: (*known.get(model, ())[1 - RUNS_KEPT :], ran_ms)}
+        tiers = tiers_of(self.runs[name])
+        if len(tiers) > 1:
+            self.tiers[name] = tiers
+        else:
+            self.tiers.pop(name, None)
+        while len(self.runs) > CLASSES_MAX:
+            oldest = next(iter(self.runs))
+            del self.runs[oldest]
+            self.tiers.pop(oldest, None)
+
+    def middles(self, spec: JobSpec) -> dict[str, tuple[int, int]]:
+        """Per model how many runs of jobs like this one are known, and how long the middle one took in ms."""
+        return {model: (len(own), middle(sorted(own))) for model, own in self.runs.get(classes(spec)[0], {}).items()}
+
+    def of(self, spec: JobSpec, prices: Mapping[str, int]) -> Tiers:
+        """Which models the job likes most; none where they cost differently, as that choice is its user's."""
+        tiers = self.tiers.get(classes(spec)[0], ()) if self.tiers else ()
+        if tiers and prices and len({prices.get(model) for tier in tiers for model in tier}) > 1:
+            return ()
+        return tiers
+
+
+def tiers_of(runs: Mapping[str, tuple[int, ...]]) -> Tiers:
+    """Models of which there are enough runs, the fastest first."""
+    known = {model: sorted(own) for model, own in runs.items() if len(own) >= RUNS_LEAST}
+    tiers: list[list[str]] = []
+    for model in sorted(known, key=lambda model: (middle(known[model]), model)):
+        if tiers and known[model][len(known[model]) // 4] <= _most(known[tiers[-1][0]]):
+            tiers[-1].append(model)
+        else:
+            tiers.append([model])
+    return tuple(tuple(sorted(tier)) for tier in tiers)
+
+
+def middle(runs: list[int]) -> int:
+    """The median of sorted run times, the upper of two."""
+    return runs[len(runs) // 2]
+
+
+def _most(runs: list[int]) -> int:
+    """What three of four sorted run times stay within."""
+    return runs[(3 * len(runs) + 3) // 4 - 1]
