@@ -116,3 +116,14 @@ def test_a_round_that_was_open_when_the_node_was_forgotten_puts_nothing_there(sc
     world.settle()
     assert world.job(job).state == JobState.WAITING
     assert not world.job(job).tasks
+
+
+def test_who_would_forget_a_clusters_node_reads_whose_word_it_is():
+    """Its agent is a service of the whole cluster, which is not to be stopped for one node."""
+    world = World()
+    world.tell("kubernetes.east", f.NodeSeen(node=node("n1", agent="kubernetes.east")))
+    problem = check_node_removal(world.state, N1, gone=True)
+    assert problem is not None
+    assert "the word of cluster east" in problem.message
+    assert "`gangline drain n1`" in problem.message
+    assert "stop its agent" not in problem.message

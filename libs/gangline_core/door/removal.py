@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
+from gangline_core.cluster import Node
 from gangline_core.counted import counted
 from gangline_core.groups import ROOT, Group, Token, User, user_key
 from gangline_core.ids import NodeId
@@ -47,14 +48,23 @@ def check_node_removal(state: State, name: NodeId, *, gone: bool) -> Problem | N
     if node is None:
         return Problem("not_found", f"there is no node {name}", "node")
     if not node.lost:
-        message = f"node {name} is there; stop its agent, and wait until it counts as lost"
-        return Problem("conflict", message, "node")
+        return Problem("conflict", _of_one_that_is_there(node), "node")
     tasks = len(state.node_tasks[name])
     if tasks and not gone:
         seen = f"nobody saw {counted(tasks, 'task')} end on node {name}"
         message = f"{seen}; if nothing runs there any more, say so: `gangline forget {name} --gone`"
         return Problem("conflict", message, "gone")
     return None
+
+
+def _of_one_that_is_there(node: Node) -> str:
+    _, dot, cluster = node.agent.partition("kubernetes.")
+    if dot:
+        return (
+            f"node {node.id} is there; that it is lost is the word of cluster {cluster}, whose service tells when it "
+            f"is gone from there. `gangline drain {node.id}` keeps work from it"
+        )
+    return f"node {node.id} is there; stop its agent, and wait until it counts as lost"
 
 
 def _busy(state: State, holder: str, what: str) -> Problem | None:
