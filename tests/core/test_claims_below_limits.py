@@ -5,10 +5,12 @@ from msgspec.structs import replace
 from tests.make import HOUR, World, gpu_amount, group, node, spec
 from tests.watched import Watched
 
-from gangline_core.facts import WindowSet
+from gangline_core.facts import HoldSet, TaskPaused, WindowSet
 from gangline_core.groups import BudgetMode
+from gangline_core.job import JobState
 from gangline_core.reasons import ReasonCode
 from gangline_core.reserving.windows import Window
+from gangline_core.spec import Pausing
 from gangline_core.telling.explain import explain
 
 
@@ -186,3 +188,18 @@ def test_a_budget_of_which_a_claim_will_need_the_rest_is_told_as_long_as_it_does
     told = explain(world.state, second, world.at)
     assert told.code == ReasonCode.BUDGET_SHORT
     assert told.numbers["left"] == "1"
+
+
+@pytest.mark.parametrize("limit", [{"jobs": 1}, {"memory_mib": 1500}])
+def test_who_stands_still_goes_for_what_it_counts_and_rounds_end(limit: dict[str, int]):
+    """It holds no GPU, but counts; the fold took it for gone already, so one claim was made and voided for ever."""
+    world = Watched(node("n1", gpus=2), groups=[group("lab", limit=limit)])
+    stands = world.submit_running(spec(gpus=1, group="lab", pausing=Pausing()), "n1")
+    world.tell("admission", HoldSet(job=stands, held=True, by="ada", pause=True))
+    world.tell("agent.sim", TaskPaused(task=world.tasks(stands)[0].id))
+    assert world.job(stands).state == JobState.PAUSED
+    urgent = world.submit(spec(gpus=1, group="lab", priority=5))
+    assert world.settle(stops=False) < 5
+    assert world.reason(urgent) == ReasonCode.WAITING_FOR_VICTIMS
+    world.settle()
+    assert world.job(urgent).state == JobState.RUNNING

@@ -102,13 +102,18 @@ class _AfterClaims:
     def clear(self, claims: Iterable[Claim]) -> None:
         """All for whom these claims wait are gone as well."""
         state, kept = self._state, self._state.kept
-        fresh = {name for one in claims for name in one.victims if not is_gone(state, name)} - self._going
+        fresh = {name for one in claims for name in one.victims if self._goes(name)} - self._going
         self._going |= fresh
         for task in (kept.tasks[name] for name in sorted(fresh)):
             if task.job in kept.jobs and task.state != TaskState.LOST:
                 part = task if task.job in self._evicted else leaving_part(state, task, going=self._going)
                 self.ledger.give(kept.jobs[task.job], task_amounts(part))
                 self._count(kept.jobs[task.job])
+
+    def _goes(self, name: TaskId) -> bool:
+        """True for who still holds what the claim waits for; one that stands still does when it is evicted."""
+        task = self._state.kept.tasks.get(name)
+        return task is not None and (task.job in self._evicted or not is_gone(self._state, name))
 
     def _count(self, job: Job) -> None:
         """One more of its tasks goes; with all of them a running job less, if it ends."""
