@@ -254,3 +254,14 @@ def test_where_all_suitable_nodes_take_no_work_the_dry_run_says_so_and_blames_no
     assert told.start.note == (
         "Nobody can tell: 1 node of the pool takes no work now, and without it there may never be enough."
     )
+
+
+def test_a_job_that_would_come_behind_one_that_was_put_first_is_told_its_place() -> None:
+    world = World(node("n1"))
+    world.submit_running(spec(gpus=8, time_limit_s=600), "n1")
+    world.submit(spec(gpus=8))
+    last = world.submit(spec(gpus=8))
+    world.tell("admission", f.JobTopped(job=last, among="", by="root"))
+    told = foretell(world.state, spec(gpus=8, priority=9), world.at)
+    assert (told.position, told.waiting) == (2, 3)
+    assert foretell(world.state, spec(gpus=8), world.at).position == 3

@@ -102,7 +102,7 @@ def rank(waiting: Waiting, first: int = EVERYBODY, *, starving: NDArray[np.bool_
         keys += [np.where(moved, place, 0), np.where(moved, waiting.yield_queue, 0)]
         place, scored = let_pass(waiting, moved, place), with_term(waiting, moved, scored)
     sequence = np.lexsort((*keys, np.where(is_starving, waiting.since, place), ~is_starving))
-    sequence = sequence[put_first(waiting.state, waiting.pool.pool.name, waiting.ids[sequence])]
+    sequence = put_first(waiting, sequence)
     return Ranking(
         terms=scored.names,
         rows=sequence,

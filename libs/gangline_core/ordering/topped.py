@@ -3,26 +3,23 @@
 import numpy as np
 
 from gangline_core.groups import ROOT, ancestors, user_key
-from gangline_core.ids import JobId
 from gangline_core.job import Job
 from gangline_core.scoring.columns import Ints
-from gangline_core.state import State
+from gangline_core.scoring.waiting import Waiting
 
 
-def put_first(state: State, pool: str, ids: Ints) -> Ints:
-    """The order of the waiting jobs (places in `ids`, which are in order) with those put first moved up.
+def put_first(waiting: Waiting, sequence: Ints) -> Ints:
+    """The order of the waiting jobs (their rows) with those put first moved up.
 
     Each goes to the first place that any of its fellows has, and these move down by one of their own places; who was
     put first last goes first of all.
     """
-    places = np.arange(len(ids))
-    chosen = state.door.topped.get(pool)
+    kept, chosen = waiting.state.kept.jobs, waiting.state.door.topped.get(waiting.pool.pool.name)
     if not chosen:
-        return places
-    jobs = [state.kept.jobs[JobId(job)] for job in ids.tolist()]
-    order = list(range(len(jobs)))
-    for name in sorted(chosen, key=lambda job: state.kept.jobs[job].topped):
-        first = state.kept.jobs[name]
+        return sequence
+    jobs, order = waiting.jobs, sequence.tolist()
+    for name in sorted(chosen, key=lambda job: kept[job].topped):
+        first = kept[name]
         fellows = [place for place, row in enumerate(order) if is_among(jobs[row], first.topped_in)]
         own = next((k for k, place in enumerate(fellows) if jobs[order[place]].id == name), None)
         if own is None:
