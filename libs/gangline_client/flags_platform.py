@@ -234,6 +234,10 @@ def _latest(parser: ArgumentParser) -> None:
 
 
 def _changes(parser: ArgumentParser, *, least: str = "+") -> None:
-    parser.add_argument("changes", nargs=least, metavar="KEY=VALUE")
+    # Without a default of its own argparse names it among what is missing, though there need be none.
+    if least == "*":
+        parser.add_argument("changes", nargs="*", default=[], metavar="KEY=VALUE")
+    else:
+        parser.add_argument("changes", nargs=least, metavar="KEY=VALUE")
     parser.add_argument("--dry-run", action="store_true", help="check the change and show it, without making it")
     parser.add_argument("--why", "--reason", default="", metavar="TEXT", help="reason to record")

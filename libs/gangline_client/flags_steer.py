@@ -70,7 +70,7 @@ def window(parser: ArgumentParser) -> None:
     verbs.add_parser("list", help="show all (the default)")
     setting = verbs.add_parser("set", help="make or change one")
     setting.add_argument("name", metavar="NAME")
-    setting.add_argument("nodes", nargs="*", metavar="NODE", help="none means the whole pool")
+    setting.add_argument("nodes", nargs="*", default=[], metavar="NODE", help="none means the whole pool")
     setting.add_argument("--pool", default="default")
     setting.add_argument("--from", dest="start", required=True, metavar="TIME", help="2026-07-01T02:00:00Z, or +2h")
     setting.add_argument("--to", dest="end", default="", metavar="TIME")

@@ -119,7 +119,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     args, unknown = parser.parse_known_args(words)
     if isinstance(getattr(args, "changes", None), list):
         # Where there need be no KEY=VALUE, argparse looks for none behind a flag.
-        args.changes += [word for word in unknown if not word.startswith("-")]
+        args.changes = [*args.changes, *(word for word in unknown if not word.startswith("-"))]
         unknown = [word for word in unknown if word.startswith("-")]
     if unknown:
         verbs = next(action for action in parser._actions if isinstance(action, argparse._SubParsersAction))

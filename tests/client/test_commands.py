@@ -163,6 +163,7 @@ async def test_a_refused_job_is_told_with_the_number_that_is_too_large(platform:
         ("a.yaml", "a: [", "line 2: did not find"),
         ("a.json", "{", "is not JSON"),
         ("a.yaml", "just text", "a job is a mapping of fields, not str"),
+        ("train.sh", "python train.py\n", "a batch script begins with #!, such as #!/bin/bash"),
         ("a.yaml", "# nothing\n", "holds no job"),
         ("a.yaml", "? [1, 2]\n: x\n", "line 1"),
         ("a.yaml", "x: !!python/object:os.system {}", "could not determine a constructor"),

@@ -70,6 +70,8 @@ def test_wrong_usage_ends_with_2_and_says_what_is_wrong(words: list[str]) -> Non
         (["queue", "--gpu"], "gangline queue --help"),
         (["window", "set", "a", "--from", "+1h", "--nodes", "n1"], "see `gangline window set --help`"),
         (["policy", "set", "--pool", "P", "elastic=off"], "see `gangline policy set --help`"),
+        (["window", "set"], "the following arguments are required: NAME, --from"),
+        (["quota", "user", "lab"], "the following arguments are required: USER"),
         (["--version"], "`gangline version`"),
         (["queue", "--limit", "-1"], "'-1' is no whole number from 1 on"),
         (["show", "--limit", "0"], "'0' is no whole number from 1 on"),

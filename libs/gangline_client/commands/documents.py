@@ -232,7 +232,8 @@ def _load(text: str, place: str, *, is_json: bool) -> list[Source]:
         for index, job in enumerate(jobs):
             where = f"{here}, job {index + 1}" if isinstance(document, list) else here
             if not isinstance(job, dict):
-                raise InputError(f"{where}: a job is a mapping of fields, not {type(job).__name__}")
+                script = "; a batch script begins with #!, such as #!/bin/bash" if isinstance(job, str) else ""
+                raise InputError(f"{where}: a job is a mapping of fields, not {type(job).__name__}{script}")
             plain = _unwrapped(job, where)
             _check_sendable(plain, where)
             sources.append(Source(plain, where))
