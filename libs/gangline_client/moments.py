@@ -1,4 +1,4 @@
-"""How moments given as flags are read: RFC 3339 with its offset, or a time from now such as "+2h"."""
+"""How moments given as flags are read: RFC 3339 with its offset, a time from now such as "+2h", or "now"."""
 
 from gangline_client.durations import seconds
 from gangline_client.errors import UsageError
@@ -12,9 +12,12 @@ def moment_ms(text: str, *, flag: str, now_ms: int) -> int:
     Raises:
         UsageError: no such moment.
     """
-    if text.startswith("+"):
-        return now_ms + seconds(text[1:], flag=flag) * 1000
+    from_now = text.removeprefix("now")
+    if from_now.startswith("+"):
+        return now_ms + seconds(from_now[1:], flag=flag) * 1000
+    if text and not from_now:
+        return now_ms
     try:
         return read_moment(text)
     except WrongValueError as error:
-        raise UsageError(f'{flag}: {error}, or "+2h" for two hours from now') from error
+        raise UsageError(f'{flag}: {error}, or "+2h" for two hours from now, or "now"') from error

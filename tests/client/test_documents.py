@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from gangline_client.commands.documents import read_files
-from gangline_client.errors import InputError
+from gangline_client.errors import InputError, UsageError
+from gangline_client.moments import moment_ms
 
 OBJECT = """
 apiVersion: gangline.dev/v1alpha1
@@ -52,3 +53,14 @@ def test_what_an_alias_names_again_does_not_stand_twice(tmp_path: Path) -> None:
     path.write_text("x: &a {gpus: 1}\n---\ncommand: [&b true, *b, *b]\nenv: &e {A: x}\nlabels: *e\n")
     sources = read_files([str(path)], standard_input=io.StringIO())
     assert sources[1].document == {"command": [True, True, True], "env": {"A": "x"}, "labels": {"A": "x"}}
+
+
+@pytest.mark.parametrize(("text", "later_s"), [("now", 0), ("now+1h", 3600), ("+90s", 90)])
+def test_moments_from_now_on_are_written_as_under_slurm_too(text: str, later_s: int) -> None:
+    assert moment_ms(text, flag="--from", now_ms=5) == 5 + 1000 * later_s
+
+
+@pytest.mark.parametrize("text", ["", "nowhere", "now-1h", "tomorrow"])
+def test_what_is_no_moment_is_answered_with_what_is(text: str) -> None:
+    with pytest.raises(UsageError, match='for two hours from now, or "now"'):
+        moment_ms(text, flag="--from", now_ms=5)
