@@ -75,6 +75,8 @@ async def test_a_job_is_applied_listed_explained_changed_waited_for_and_deleted(
     listed = await shell.run("get", "jobs.gangline.dev")
     assert listed.split()[:6] == ["NAME", "JOB", "PHASE", "REASON", "GPUS", "RUNNING"]
     assert "train" in listed
+    assert "MESSAGE" not in listed
+    assert "MESSAGE" in await shell.run("get", "gj", "-o", "wide")
     said = await shell.run("explain", "gj.spec.time_limit")
     assert "The job is stopped after this" in said
     held = {**JOB, "spec": {**JOB["spec"], "hold": True}}

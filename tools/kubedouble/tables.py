@@ -16,32 +16,40 @@ COMMON: dict[str, tuple[tuple[str, str, str], ...]] = {"Pod": PODS, "Node": NODE
 def table(kind: Kind, crd: Object | None, listed: Object) -> Object:
     """The list (or single object) as a Table."""
     items = listed.get("items", [listed])
-    columns = _columns(kind, crd)
+    columns, asides = _columns(kind, crd)
     rows = [{"cells": [_cell(item, path) for _, _, path in columns], "object": _meta(item)} for item in items]
     return {
         "kind": "Table",
         "apiVersion": "meta.k8s.io/v1",
         "metadata": {key: listed["metadata"][key] for key in ("resourceVersion",) if key in listed["metadata"]},
         "columnDefinitions": [
-            {"name": name, "type": form, "format": "name" if name == "Name" else "", "description": "", "priority": 0}
+            {
+                "name": name,
+                "type": form,
+                "format": "name" if name == "Name" else "",
+                "description": "",
+                "priority": asides.get(name, 0),
+            }
             for name, form, _ in columns
         ],
         "rows": rows,
     }
 
 
-def _columns(kind: Kind, crd: Object | None) -> list[tuple[str, str, str]]:
+def _columns(kind: Kind, crd: Object | None) -> tuple[list[tuple[str, str, str]], dict[str, int]]:
+    """Name, type and path of each, and which are shown in wide tables only."""
+    asides: dict[str, int] = {}
     columns = [("Name", "string", ".metadata.name")]
     if crd is None:
         columns.extend(COMMON.get(kind.name, ()))
     else:
         version = next(one for one in crd["spec"]["versions"] if one["name"] == kind.version)
-        columns.extend(
-            (one["name"], one["type"], one["jsonPath"])
-            for one in version.get("additionalPrinterColumns", ())
-            if not one.get("priority")
-        )
-    return columns if columns[-1][0] == "Age" else [*columns, ("Age", "date", ".metadata.creationTimestamp")]
+        printed = version.get("additionalPrinterColumns", ())
+        columns.extend((one["name"], one["type"], one["jsonPath"]) for one in printed)
+        asides = {one["name"]: one["priority"] for one in printed if one.get("priority")}
+    if all(name != "Age" for name, _, _ in columns):
+        columns.append(("Age", "date", ".metadata.creationTimestamp"))
+    return columns, asides
 
 
 def _meta(item: Object) -> Object:
