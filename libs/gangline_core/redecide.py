@@ -79,6 +79,7 @@ def _judge_one(state: State, draft: admission.Draft, facts: tuple[Fact, ...], at
         by=first.by,
         trace=first.trace if isinstance(first, JobAdmitted) else "",
         at=at,
+        ask=first.ask if isinstance(first, JobRejected) else "",
     )
     yield from judgement.facts
 

@@ -27,6 +27,8 @@ class SubmitJobs(RequestBase, frozen=True, tag=True):
     dry_run: bool = False
     hidden: tuple[int, ...] = ()
     """Jobs that these ones follow, and of which the sender may not know that they exist."""
+    ask: str = ""
+    """This very request, however often it is sent: once refused it is not taken later. A repeat has another one."""
 
 
 class CancelJob(RequestBase, frozen=True, tag=True):

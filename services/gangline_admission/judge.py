@@ -22,6 +22,8 @@ from gangline_core.state import State
 from gangline_wire import requests as r
 from gangline_wire.bounds import beyond
 
+WAS_REFUSED = "this very request was refused before, when something kept it out that does not any more; send it anew"
+
 
 def judge(state: State, draft: Draft, request: r.Request, at: int) -> Verdict:
     """Judge one request on the state and on what earlier requests of the same batch drafted."""
@@ -67,7 +69,10 @@ def _submit(state: State, draft: Draft, request: r.SubmitJobs, at: int) -> Verdi
         trace=request.trace,
         at=at,
         hidden=request.hidden,
+        ask=request.ask,
     )
+    if judgement.was_refused:
+        return denied("conflict", WAS_REFUSED)
     if judgement.refusals:
         refusals = tuple(r.Refusal(index=i, reason=reason, field=field) for i, reason, field in judgement.refusals)
         return Verdict(reply=r.Refused(refusals=refusals), facts=() if request.dry_run else judgement.facts)

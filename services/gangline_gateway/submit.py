@@ -201,9 +201,11 @@ async def _ask(call: Call, asked: list[Asked], *, dry_run: bool) -> Admitted:
     header = call.request.headers.get(HEADER, "")
     parent = header if header and is_traceparent(header) else ""
     with call.desk.site.tracing.span("submit", parent, jobs=len(asked)) as trace:
+        ask = call.desk.site.ids.name()
         request = SubmitJobs(
             jobs=tuple(one.spec for one in asked),
-            submit_id=_submit_id(call, key) if key else call.desk.site.ids.name(),
+            submit_id=_submit_id(call, key) if key else ask,
+            ask=ask,
             by=call.caller.user,
             secrets=secrets if any(secrets) else (),
             trace=trace,

@@ -13,6 +13,7 @@ from gangline_core.groups import Token, User
 from gangline_core.limits.quota import Ledger
 from gangline_core.reasons import ReasonCode, sentence
 from gangline_core.spec import ArraySpec, Dependency
+from gangline_core.state import decode_snapshot, encode_snapshot
 
 
 def ask(world: World, *specs, draft: Draft | None = None, key: str = "", by: str = "ada") -> Judgement:
@@ -62,6 +63,32 @@ def test_a_request_is_admitted_whole_or_not_at_all():
     assert all(isinstance(fact, f.JobRejected) for fact in judgement.facts)
     assert len(judgement.facts) == 2
     assert ask(world, spec("a"), draft=draft, key="two").jobs == (1,), "what was refused took nothing"
+
+
+def test_a_copy_of_a_refused_request_is_not_taken_later_and_a_repeat_by_its_sender_is():
+    """A copy lay on the bus until the limit was raised, and a job was there of which nobody was told."""
+    world = World(node(), groups=[group("q", limit=gpu_amount(1))])
+    asked = {"specs": [spec("a", gpus=2, group="q")], "submit_id": "key:1", "by": "ada", "trace": ""}
+    refused = judge_submit(world.state, Draft(), **asked, at=world.at, ask="first")
+    assert [reason.code for _, reason, _ in refused.refusals] == [ReasonCode.NEVER_FITS_LIMIT]
+    world.tell("admission", *refused.facts)
+    world.tell("admission", f.GroupSet(group=group("q", limit=gpu_amount(4)), by="root"))
+    world.state = decode_snapshot(encode_snapshot(world.state))
+    draft = Draft()
+    copy = judge_submit(world.state, draft, **asked, at=world.at, ask="first")
+    assert (copy.was_refused, copy.facts, draft.admitted) == (True, (), 0)
+    repeat = judge_submit(world.state, draft, **asked, at=world.at, ask="second")
+    assert repeat.jobs == (1,)
+    world.tell("admission", *repeat.facts)
+    late = judge_submit(world.state, Draft(), **asked, at=world.at, ask="first")
+    assert (late.jobs, late.repeated) == ((1,), True), "the job is there, and its sender knows it"
+
+
+def test_a_copy_is_not_taken_in_the_batch_in_which_the_first_was_refused():
+    world, draft = World(node(), groups=[group("q", limit=gpu_amount(1))]), Draft()
+    asked = {"submit_id": "key:1", "by": "ada", "trace": "", "at": world.at, "ask": "first"}
+    assert judge_submit(world.state, draft, specs=[spec("a", gpus=2, group="q")], **asked).refusals
+    assert judge_submit(world.state, draft, specs=[spec("a", gpus=1, group="q")], **asked).was_refused
 
 
 def test_a_refused_submit_changes_nothing_but_the_record_of_it():

@@ -70,6 +70,14 @@ def test_a_job_admitted_against_the_rules_is_seen():
     assert redecide(world.state, "admission", (too_large,), world.at) != (too_large,)
 
 
+def test_what_names_a_refused_request_is_judged_again_with_it():
+    world = World(node("n1"), groups=[group("a", limit=gpu_amount(4))])
+    asked = {"specs": [spec("y", gpus=9, group="a")], "submit_id": "key:1", "by": "ada", "trace": ""}
+    bad = admission.judge_submit(world.state, admission.Draft(), **asked, at=world.at, ask="first").facts
+    assert [fact.ask for fact in bad] == ["first"]
+    assert redecide(world.state, "admission", bad, world.at) == bad
+
+
 def test_a_refused_request_of_which_only_a_part_is_written_passes_through():
     world = World(node("n1"))
     facts = judged(world, spec("x", gpus=1), spec("x", gpus=1))

@@ -129,7 +129,7 @@ KEPT_OUT = f.KeptOut(reason=REASON, jobs=(JOB,))
 FACTS: tuple[f.Fact, ...] = (
     f.LeadershipTaken(holder="admission-1"),
     f.JobAdmitted(job=JOB, spec=SPEC, submit_id="ada:k1", by="ada", trace="00-" + "1" * 32 + "-" + "2" * 16 + "-01"),
-    f.JobRejected(spec=SPEC, submit_id="ada:k1", by="ada", reason=REASON, of=3),
+    f.JobRejected(spec=SPEC, submit_id="ada:k1", by="ada", reason=REASON, of=3, ask="7f3a"),
     f.CancelRequested(job=JOB, by="ada", why="wrong data"),
     f.HoldSet(job=JOB, held=True, by="ada", pause=True, urgent=True),
     f.GroupSet(group=GROUP, by="root", why="more"),
@@ -272,6 +272,7 @@ REQUESTS: tuple[r.Request, ...] = (
         trace="00-1-2-01",
         dry_run=True,
         hidden=(7,),
+        ask="7f3a",
     ),
     r.CancelJob(job=42, by="ada", why="wrong data"),
     r.SetHold(job=42, held=True, by="ada", pause=True, urgent=True),

@@ -47,6 +47,8 @@ class Judgement(Struct, frozen=True):
     """Index of the job in the request, the reason, and the field that is wrong."""
     repeated: bool = False
     """True when the same submit_id had been answered before; the ids are those of then."""
+    was_refused: bool = False
+    """True when a copy of this very request was refused before, and would be taken by now."""
 
 
 class Draft(Struct):
@@ -91,10 +93,12 @@ def judge_submit(
     trace: str,
     at: int,
     hidden: Sequence[int] = (),
+    ask: str = "",
 ) -> Judgement:
     """Judge the jobs of one request, all or nothing; the draft remembers them when they are admitted.
 
-    `hidden` are numbers of jobs of which the sender may not know that they exist.
+    `hidden` are numbers of jobs of which the sender may not know that they exist. `ask` names the very request: one
+    that was refused is not taken later, for its sender was told so.
     """
     answered = draft.submits.get(submit_id) or state.kept.submits.get(submit_id)
     if submit_id and answered:
@@ -116,10 +120,16 @@ def judge_submit(
         for fact in reversed(entered):
             draft.leave(fact.spec)
         rejected = tuple(
-            JobRejected(spec=specs[index], submit_id=submit_id, by=by, reason=reason, of=len(specs))
+            JobRejected(spec=specs[index], submit_id=submit_id, by=by, reason=reason, of=len(specs), ask=ask)
             for index, reason, _ in refusals[:REJECTIONS_MAX]
         )
+        if ask:
+            draft.submits[ask] = ()
         return Judgement(facts=rejected, refusals=refusals)
+    if ask and (ask in draft.submits or ask in state.kept.submits):
+        for fact in reversed(entered):
+            draft.leave(fact.spec)
+        return Judgement(was_refused=True)
     jobs = tuple(fact.job for fact in entered)
     draft.submits[submit_id] = jobs
     return Judgement(jobs=jobs, facts=tuple(entered))

@@ -94,6 +94,8 @@ class JobRejected(FactBase, frozen=True, tag=True):
     reason: Reason
     of: int = 1
     """Jobs in the request, which was refused as a whole; only the ones that were wrong are written."""
+    ask: str = ""
+    """The very request, of which copies may come later; whoever repeats it with the same `submit_id` asks anew."""
 
 
 class CancelRequested(FactBase, frozen=True, tag=True):

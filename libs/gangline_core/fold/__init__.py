@@ -175,6 +175,8 @@ def _remember_submit(state: State, submit_id: str, jobs: tuple[Any, ...]) -> Non
 
 def _job_rejected(state: State, fact: f.JobRejected, step: Step) -> None:
     step.touched = True
+    if fact.ask:
+        _remember_submit(state, fact.ask, ())
 
 
 def _cancel_requested(state: State, fact: f.CancelRequested, step: Step) -> None:

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from tests.make import T0, World, group, node, spec
 
 from gangline_admission.judge import judge
@@ -62,6 +63,18 @@ def test_the_same_key_again_gives_the_first_answer_and_admits_nothing() -> None:
     again = asked(place, submit(gpus=1))
     assert again.reply == r.Admitted(jobs=(1,), repeated=True)
     assert again.facts == ()
+
+
+def test_a_copy_of_a_refused_request_is_refused_though_it_would_be_taken_by_now() -> None:
+    place = world()
+    request = replace(submit(gpus=5), ask="this one")
+    refused = asked(place, request)
+    assert isinstance(refused.reply, r.Refused)
+    place.tell("admission", *refused.facts)
+    copy = asked(place, replace(submit(gpus=1), ask="this one"))
+    assert isinstance(copy.reply, r.Denied)
+    assert (copy.reply.kind, copy.facts, copy.secrets) == ("conflict", (), {})
+    assert asked(place, replace(submit(gpus=1), ask="another one")).reply == r.Admitted(jobs=(1,))
 
 
 def test_an_ended_or_unknown_job_is_neither_cancelled_nor_held() -> None:
