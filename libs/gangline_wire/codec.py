@@ -27,7 +27,10 @@ class SchemaError(CodecError):
 
 
 def encode(value: object) -> bytes:
-    """Canonical JSON of any Struct: equal values give equal bytes."""
+    """Canonical JSON of any Struct: what was decoded from equal bytes gives equal bytes.
+
+    A field is left out when it holds the default itself; an equal text that came by other ways (a pickle) is written.
+    """
     return _encoder.encode(value)
 
 
