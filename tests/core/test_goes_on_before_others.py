@@ -12,7 +12,7 @@ from gangline_core.ids import JobId
 from gangline_core.job import JobState
 from gangline_core.making_room import standing_back
 from gangline_core.making_room.claims import MARGIN_MS
-from gangline_core.making_room.hanging import HANGS_MS_MAX
+from gangline_core.making_room.hanging import HANGS_MS_MAX, hanging
 from gangline_core.making_room.preemption import Preemptor
 from gangline_core.making_room.standing_back import Going, StandingBack
 from gangline_core.pauses.resuming import honour_paused
@@ -411,6 +411,20 @@ def test_nobody_waits_for_one_that_hangs_for_ever() -> None:
     world.wait((wake_ms - world.at) / SECOND).round()
     world.settle(stops=False)
     assert (world.job(gone).state, world.job(firm).state) == (JobState.RUNNING, JobState.WAITING)
+
+
+def test_nobody_waits_for_one_that_hangs_while_a_claim_waits_for_it_whoever_takes_that_over() -> None:
+    """Seed 1500034: the round of a take-over kept others out for it, so that the first came to a claim once more."""
+    world = World(node("n1", gpus=4))
+    victim = spec(gpus=4, service_class=ServiceClass.OPPORTUNISTIC, grace_s=1)
+    world.submit_running(victim, "n1")
+    firm = world.submit(gpus=4)
+    world.round()
+    assert not hanging(Table(world.state, "default", world.at)), (
+        "no claim is on the table yet, as none that is overtaken"
+    )
+    world.wait(31)
+    assert list(hanging(Table(world.state, "default", world.at))) == [firm]
 
 
 def test_who_made_way_for_one_that_does_not_wait_any_more_begins_again_at_once() -> None:

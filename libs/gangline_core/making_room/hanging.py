@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from gangline_core.ids import JobId
 from gangline_core.job import Job, JobState, Task, TaskState
-from gangline_core.making_room.claims import overdue_ms
+from gangline_core.making_room.claims import gives_up_ms, overdue_ms
 from gangline_core.pauses.pausing import is_gone
 from gangline_core.reasons import Reason, ReasonCode
 from gangline_core.reserving.passing import went_for
@@ -31,9 +31,10 @@ class Hanging(Struct, frozen=True):
 
 
 def hanging(table: Table) -> Mapping[JobId, Hanging]:
-    """For whom some hang, among those that wait and have no claim."""
+    """For whom some hang, among those that wait and whose claim was given up for that, not taken over."""
     kept, found = table.state.kept, dict[JobId, Hanging]()
-    held = {one.claim.job for one in table.held} | {one.job for one in table.placements}
+    held = {job for job, claim in kept.claims.items() if table.now < gives_up_ms(table.state, claim)}
+    held.update(placement.job for placement in table.placements)
     for name in sorted(table.state.stopping_tasks):
         task = kept.tasks[name]
         if task.state == TaskState.LOST or is_gone(table.state, name) or table.now >= hangs_until_ms(table.state, task):
