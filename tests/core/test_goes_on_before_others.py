@@ -420,9 +420,7 @@ def test_nobody_waits_for_one_that_hangs_while_a_claim_waits_for_it_whoever_take
     world.submit_running(victim, "n1")
     firm = world.submit(gpus=4)
     world.round()
-    assert not hanging(Table(world.state, "default", world.at)), (
-        "no claim is on the table yet, as none that is overtaken"
-    )
+    assert not hanging(Table(world.state, "default", world.at)), "as where a claim is overtaken"
     world.wait(31)
     assert list(hanging(Table(world.state, "default", world.at))) == [firm]
 
