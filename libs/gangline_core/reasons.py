@@ -199,7 +199,7 @@ SENTENCES: dict[ReasonCode, str] = {
     ReasonCode.TIME_LIMIT_TOO_LONG: "The time limit is {needed} s; {holder} allows {limit} s.",
     ReasonCode.PRIORITY_BOUND: "The priority is {needed}; {holder} allows at most {limit}.",
     ReasonCode.LEVEL_BOUND: "Jobs of {holder} may not use queue level {level}; allowed are {allowed}.",
-    ReasonCode.DEADLINE: "It cannot end before its deadline {deadline_ms}.",
+    ReasonCode.DEADLINE: "It {stopped} its deadline {deadline_ms}.",
     ReasonCode.EXIT_CODE: "Task {task} exited with code {exit_code}.",
     ReasonCode.TIME_LIMIT: "Stopped after its time limit of {limit_s} s.",
     ReasonCode.CANCELLED: "Cancelled by {by}.",
@@ -365,6 +365,8 @@ def _readable(reason: Reason) -> dict[str, int | str]:
         sick = reason.numbers.get("sick")
         return {**reason.numbers, "sick": f"{sick} sick, " if sick else ""}
     shown = readable_numbers(reason)
+    if reason.code == ReasonCode.DEADLINE:
+        return {**shown, "stopped": "was stopped at" if reason.numbers.get("stopped") else "cannot end before"}
     if reason.code in PER_TASK:
         held, tasks = reason.numbers.get("held"), reason.numbers.get("tasks")
         return {**shown, "held": f": room for {held} of {tasks} tasks" if tasks else ""}

@@ -196,7 +196,7 @@ def _time_is_up(job: Job, task: Task, at: int) -> Reason:
     limit_s, deadline_ms = job.spec.time_limit_s, job.spec.deadline_ms
     stood_ms = task.paused_ms + (at - task.span_ms if task.working is not None else 0)
     if deadline_ms and (not limit_s or task.started_ms + limit_s * 1000 + stood_ms > deadline_ms):
-        return Reason(ReasonCode.DEADLINE, {"deadline_ms": deadline_ms})
+        return Reason(ReasonCode.DEADLINE, {"deadline_ms": deadline_ms, "stopped": 1})
     return Reason(ReasonCode.TIME_LIMIT, {"limit_s": limit_s})
 
 
