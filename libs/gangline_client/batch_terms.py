@@ -277,6 +277,24 @@ COUNTS = frozenset(
 """Options that say how many there are of what is shared among the tasks."""
 FLAGS = SLURM_ONLY_FLAGS | {"hold"}
 """Options without a value, or whose value stands behind = only."""
+FIELDS = {
+    "account": "group",
+    "array": "array",
+    "begin": "not_before",
+    "cpus-per-task": "cpus",
+    "deadline": "deadline",
+    "gpus-per-task": "gpus",
+    "gres": "gpus",
+    "hold": "hold",
+    "job-name": "name",
+    "mem": "memory",
+    "ntasks": "tasks",
+    "partition": "pool",
+    "priority": "priority",
+    "qos": "level",
+    "time": "time_limit",
+}
+"""Fields of a job file that say the same of each task."""
 SHORT = {
     "A": "account",
     "a": "array",

@@ -138,12 +138,31 @@ def _strange(verb: str | None, words: list[str], unknown: list[str], *, prog: st
         rest = " ".join(word for word in words[1:] if word != "submit")
         return f"submit takes job files; a command is submitted with `gangline run --detach {rest}`"
     first = unknown[0]
+    if verb == "submit" and first.startswith("-"):
+        return _of_sbatch(first, prog=prog)
     if verb is None and first in ("--version", "-V"):
         return "the versions of command and platform are shown by `gangline version`"
     if verb == "edit" and first.startswith("--"):
         key, _, value = first[2:].partition("=")
         return f"{first} is no flag; terms are written as {key.replace('-', '_')}={value or 'VALUE'}"
     return f"{first} is not known here; see `{prog} --help`"
+
+
+def _of_sbatch(word: str, *, prog: str) -> str:
+    """What to say of an option of sbatch that stands before the script and not in it."""
+    from gangline_client.batch_terms import FIELDS, SHORT, TERMS  # only who errs waits for them
+
+    name = word.lstrip("-").partition("=")[0]
+    option = name if word.startswith("--") else SHORT.get(name[:1], "")
+    if option == "wrap":
+        return "a command is submitted with `gangline run --detach -- COMMAND ...`"
+    if option not in TERMS:
+        return f"{word} is not known here; see `{prog} --help`"
+    if option == "dependency":
+        return "what a script waits for is told by `--after afterok:JOB`"
+    field = FIELDS.get(option)
+    here = f"; here it is `--set {field}=VALUE`" if field else ""
+    return f"--{option} of sbatch stands in the script, as `#SBATCH --{option}=VALUE`{here}"
 
 
 def overview() -> str:
