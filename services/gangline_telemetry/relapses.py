@@ -1,6 +1,6 @@
 """Nodes that are lost again and again, while others are there: what they draw begins anew each time. Pure.
 
-Losses of several nodes within a minute are the network's. Nodes that one job lost in turn may have been ended by that
+A node that was taken away was not lost. Losses of several nodes within a minute are the network's. Nodes that one job lost in turn may have been ended by that
 job, which would close one after the other; and where nothing else takes work, a closed node helps nobody.
 """
 
@@ -44,7 +44,7 @@ class Relapses:
     def note(self, state: State, facts: tuple[Fact, ...], at: int) -> None:
         """Take in who was lost; before or after it is folded makes no difference."""
         for fact in facts:
-            if isinstance(fact, NodeLost):
+            if isinstance(fact, NodeLost) and fact.silent_ms:
                 tasks = (state.kept.tasks[task] for task in state.node_tasks.get(fact.node, ()))
                 self.losses.append(Loss(fact.node, at, frozenset(task.job for task in tasks)))
             elif isinstance(fact, DrainSet) and not fact.drained:

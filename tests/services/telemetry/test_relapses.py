@@ -26,9 +26,9 @@ class Scene:
         self.relapses.note(self.world.state, facts, self.world.at)
         self.world.tell(lane, *facts)
 
-    def lose(self, *names: str, for_s: float = 300) -> None:
+    def lose(self, *names: str, for_s: float = 300, silent_ms: int = 30_000) -> None:
         """Nodes are lost, and come back a while later with nothing on them."""
-        self.tell("telemetry", *(f.NodeLost(node=NodeId(name), silent_ms=30_000) for name in names))
+        self.tell("telemetry", *(f.NodeLost(node=NodeId(name), silent_ms=silent_ms) for name in names))
         self.world.settle()
         self.world.wait(for_s)
         for name in names:
@@ -87,6 +87,13 @@ def test_losses_that_are_long_ago_count_no_more() -> None:
     scene = Scene()
     for _ in range(9):
         scene.lose("n1", for_s=1800)
+        assert scene.judge() == set()
+
+
+def test_a_node_that_its_cluster_takes_away_and_brings_back_was_not_lost() -> None:
+    scene = Scene()
+    for _ in range(6):
+        scene.lose("n1", silent_ms=0)
         assert scene.judge() == set()
 
 
