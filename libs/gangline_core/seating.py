@@ -133,7 +133,7 @@ class Seating(Struct):
     def liked(self, job: Job) -> Tiers:
         """On which GPU models jobs like this one were faster, so that it is tried there first."""
         kept = self.state.kept
-        if not kept.affinities.tiers or not kept.pools[self.pool.name].policy.model_affinity:
+        if not (kept.affinities.tiers or job.spec.attributes) or not kept.pools[self.pool.name].policy.model_affinity:
             return ()
         return kept.affinities.of(job.spec, kept.prices)
 

@@ -1,5 +1,6 @@
 """What jobs like this one used of what they had, and where they were fastest, told before and while the job waits."""
 
+from gangline_core.foresight.affinity import told_speeds
 from gangline_core.foresight.right_size import from_history, usable_memory_mib
 from gangline_core.spec import JobSpec
 from gangline_core.state import State
@@ -20,16 +21,20 @@ def _affinity(state: State, spec: JobSpec) -> tuple[str, ...]:
     """On which GPU models jobs like it were fastest, and what the system makes of that."""
     known = state.kept.affinities
     tiers = known.of(spec, {})
-    if not tiers:
+    if len(tiers) < 2:
         return ()
-    middles = known.middles(spec)
     written = {gpu.model.lower(): gpu.model for node in state.kept.nodes.values() for gpu in node.gpus}
-    told = [
-        f"{show_seconds(middles[model][1] // 1000)} on {written.get(model, model)} ({middles[model][0]} runs)"
-        for tier in tiers
-        for model in tier
-    ]
-    best = " or ".join(written.get(model, model) for model in tiers[0])
+    best = " or ".join(written.get(model, model or "models of which it says nothing") for model in tiers[0])
+    if told_speeds(spec):
+        rests_on = f"It says that it is fastest on {best}"
+    else:
+        middles = known.middles(spec)
+        models = [model for tier in tiers for model in tier]
+        took = (
+            f"{show_seconds(middles[model][1] // 1000)} on {written.get(model, model)} ({middles[model][0]} runs)"
+            for model in models
+        )
+        rests_on = f"Jobs like it took {', '.join(took)}"
     if any(role.resources.gpu_models for role in spec.roles):
         then = "the job names its models itself"
     elif not state.kept.pools[spec.pool].policy.model_affinity:
@@ -38,4 +43,4 @@ def _affinity(state: State, spec: JobSpec) -> tuple[str, ...]:
         then = "they cost differently, so name the models that it may go to"
     else:
         then = f"it goes to {best} first where there is room"
-    return (f"Jobs like it took {', '.join(told)}; {then}.",)
+    return (f"{rests_on}; {then}.",)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 from tests.make import World, gpu_amount, group, node, spec
 
-from gangline_core.foresight.affinity import RUNS_KEPT, tiers_of
+from gangline_core.foresight.affinity import OTHERS, RUNS_KEPT, tiers_of, told_speeds, told_tiers
 from gangline_core.foresight.history import CLASSES_MAX
 from gangline_core.spec import JobSpec
 
@@ -68,6 +68,19 @@ def test_a_job_that_names_models_is_taken_at_its_word_and_a_policy_can_leave_it(
     assert where(known, spec(**WISH)).startswith("v")
 
 
+def test_a_job_that_tells_its_speeds_is_believed_before_what_others_like_it_took() -> None:
+    known = world()
+    learn(known, spec(**WISH), "v0", 200, 205, 190)
+    learn(known, spec(**WISH), "z0", 600, 610, 640)
+    assert where(known, spec(**WISH, attributes={"speed_V100": 1.0, "speed_h100": 3.5})) == "z0"
+    assert where(known, spec(**WISH, attributes={"speed_h100": 3.5})) == "z0", "of others it is 1"
+    assert where(known, spec(**WISH, attributes={"speed_h100": 0.5})).startswith("v")
+    learn(known, spec(**{**WISH, "user": "bob"}), "v0", 600, 610, 640)
+    learn(known, spec(**{**WISH, "user": "bob"}), "z0", 200, 205, 190)
+    told = spec(**{**WISH, "user": "bob"}, attributes={"speed_v100": 1.0, "speed_h100": 1.05})
+    assert where(known, told).startswith("v"), "it says that they are alike"
+
+
 def test_where_models_cost_differently_the_user_chooses() -> None:
     known = world()
     learn(known, spec(**WISH), "v0", 600, 610, 640)
@@ -120,6 +133,13 @@ def test_tiers_are_told_apart_by_three_of_four_runs() -> None:
     assert tiers_of({"a": (10, 11, 12, 90), "b": (30, 31, 32, 1)}) == (("a",), ("b",)), "one outlier each"
     assert tiers_of({"a": (10, 11), "b": (30, 31, 32)}) == (("b",),), "two runs say nothing"
     assert tiers_of({"b": (5, 5, 5), "a": (5, 5, 5)}) == (("a", "b"),)
+
+
+def test_told_speeds_that_hardly_differ_are_one_and_of_others_it_is_1() -> None:
+    said = spec(attributes={"speed_a": 10.0, "speed_B": 9.5, "speed_c": 0.5, "speed_d": "fast", "model": "resnet"})
+    assert told_speeds(said) == {"a": 10.0, "b": 9.5, "c": 0.5}
+    assert told_tiers(told_speeds(said)) == (("a", "b"), (OTHERS,), ("c",))
+    assert told_tiers({"a": 1.0, "b": 0.95}) == ((OTHERS, "a", "b"),)
 
 
 def test_what_is_remembered_is_bounded() -> None:

@@ -72,8 +72,8 @@ WHY: dict[tuple[str, str], str] = {
         "best here share time from the first minute. `shockwave-gangline` is told what others of its kind are told."
     ),
     ("B5.jct", "gangline"): (
-        "it looks at no speeds and moves nobody between models: what starts on K80 stays there. Only the `gavel` "
-        "ordering heeds speeds."
+        "a job goes to the fastest of the models that are free, but it waits for none and nobody moves between them: "
+        "what starts on K80 stays there, ten times as long as on V100. Only the `gavel` ordering moves jobs."
     ),
     ("B5.makespan", "gangline"): ("the same."),
     ("B5.makespan", "gavel-makespan"): (

@@ -1,7 +1,8 @@
 """On which GPU models do jobs like this one run fastest? The affinity that the system adds to a job by itself.
 
-Run times are kept by model as jobs end, for the user's own jobs of one name and size (see `history`). One model is
-liked more than another when three of four runs there were over sooner than three of four here: single slow or fast
+A job that tells its speed on a model (its attribute `speed_<model>`, 1 where it says nothing) is believed. Of all
+others run times are kept by model as jobs end, for the user's own jobs of one name and size (see `history`). One model
+is liked more than another when three of four runs there were over sooner than three of four here: single slow or fast
 runs say nothing. Who names models in the job is taken at its word, and asks for no affinity.
 """
 
@@ -14,13 +15,19 @@ from gangline_core.ids import JobId
 from gangline_core.job import Job, JobState, Task
 from gangline_core.spec import JobSpec
 
+SPEED_PREFIX = "speed_"
+OTHERS, OTHERS_SPEED = "", 1.0
+"""In a tier, all models of which a job that tells its speeds says nothing, and how fast it is there."""
+ALIKE = 0.9
+"""Told speeds that differ by less are one."""
 RUNS_KEPT = 16
 """Run times remembered per class and model."""
 RUNS_LEAST = 3
 """Fewer runs on a model say nothing of it."""
 
 Tiers = tuple[tuple[str, ...], ...]
-"""Models in lower case, the fastest first; those of one tier are alike."""
+"""Models in lower case, the fastest first; those of one tier are alike. Models of no tier come where `OTHERS` is, else
+last."""
 
 
 class Affinities(Struct):
@@ -68,10 +75,32 @@ class Affinities(Struct):
 
     def of(self, spec: JobSpec, prices: Mapping[str, int]) -> Tiers:
         """Which models the job likes most; none where they cost differently, as that choice is its user's."""
-        tiers = self.tiers.get(classes(spec)[0], ()) if self.tiers else ()
-        if tiers and prices and len({prices.get(model) for tier in tiers for model in tier}) > 1:
+        speeds = told_speeds(spec) if spec.attributes else {}
+        tiers = told_tiers(speeds) if speeds else self.tiers.get(classes(spec)[0], ()) if self.tiers else ()
+        if tiers and prices and len({prices.get(model) for tier in tiers for model in tier if model}) > 1:
             return ()
         return tiers
+
+
+def told_speeds(spec: JobSpec) -> dict[str, float]:
+    """What the job says of its speed, by model in lower case; only models of which it says something."""
+    return {
+        key.removeprefix(SPEED_PREFIX).lower(): max(0.0, float(said))
+        for key, said in spec.attributes.items()
+        if key.startswith(SPEED_PREFIX) and not isinstance(said, str)
+    }
+
+
+def told_tiers(speeds: Mapping[str, float]) -> Tiers:
+    """Models by the speeds that a job tells; a speed within a tenth of another is no other."""
+    known = {**speeds, OTHERS: OTHERS_SPEED}
+    tiers: list[list[str]] = []
+    for model in sorted(known, key=lambda model: (-known[model], model)):
+        if tiers and known[model] >= ALIKE * known[tiers[-1][0]]:
+            tiers[-1].append(model)
+        else:
+            tiers.append([model])
+    return tuple(tuple(sorted(tier)) for tier in tiers)
 
 
 def tiers_of(runs: Mapping[str, tuple[int, ...]]) -> Tiers:

@@ -12,6 +12,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import astuple
 
+from gangline_core.foresight.affinity import SPEED_PREFIX
 from gangline_core.foresight.predict import UNKNOWN_RUN_S, predicted_seconds
 from gangline_core.ids import JobId
 from gangline_core.job import Job
@@ -44,7 +45,6 @@ TimesByModel = Mapping[JobId, Mapping[str, int]]
 """Per job the ms that it ran on each GPU model."""
 JOBS_MAX = 2_000
 """Jobs of one program, the oldest; later ones have no part yet."""
-SPEED_PREFIX = "speed_"
 
 
 class Row(Struct, frozen=True):

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from gangline_core.foresight.affinity import OTHERS
 from gangline_core.placement.gang import Gang, Need
 from gangline_core.room.layout import Kind, Layout
 from gangline_core.room.mig import geometry
@@ -58,7 +59,8 @@ def _acceptable(layout: Layout, need: Need) -> dict[str, Kinds]:
 
 def _by_liking(layout: Layout, need: Need) -> list[str]:
     tiers = {model: tier for tier, models in enumerate(need.liked) for model in models}
-    return sorted(layout.by_number, key=lambda model: tiers.get(model, len(tiers)))
+    others = tiers.get(OTHERS, len(tiers))
+    return sorted(layout.by_number, key=lambda model: tiers.get(model, others))
 
 
 def _will_do(kind: Kind, need: Need) -> bool:

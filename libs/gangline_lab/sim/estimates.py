@@ -1,13 +1,13 @@
 """What jobs say about their duration: the truth, nothing, or the truth with a random error of a known kind."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import exp
 from random import Random
 
 from msgspec.structs import replace
 
 from gangline_core.cluster import Node
-from gangline_core.spec import JobSpec
+from gangline_core.spec import JobSpec, Resources
 from gangline_lab.sim.conditions import Conditions
 from gangline_lab.sim.courses import Courses
 from gangline_lab.sim.present import first_told_s
@@ -72,8 +72,16 @@ def _able(spec: JobSpec, models: tuple[str, ...]) -> JobSpec:
 
 
 def _told(one: Arrival, courses: Courses) -> Arrival:
-    told = {f"speed_{model}": speed for model, speed in sorted(courses.speeds(one.spec, one.work).items())}
-    return replace(one, spec=replace(one.spec, attributes={**one.spec.attributes, **told}))
+    """It also names the models that it accepts in the order of these speeds."""
+    speeds = courses.speeds(one.spec, one.work)
+    told = {f"speed_{model}": speed for model, speed in sorted(speeds.items())}
+    roles = (replace(role, resources=_fastest_first(role.resources, speeds)) for role in one.spec.roles)
+    return replace(one, spec=replace(one.spec, roles=tuple(roles), attributes={**one.spec.attributes, **told}))
+
+
+def _fastest_first(resources: Resources, speeds: Mapping[str, float]) -> Resources:
+    models = sorted(resources.gpu_models, key=lambda model: -speeds.get(model.lower(), 0.0))
+    return replace(resources, gpu_models=tuple(models))
 
 
 def _estimated(one: Arrival, conditions: Conditions, random: Random, courses: Courses | None) -> Arrival:

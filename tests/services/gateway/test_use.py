@@ -65,6 +65,10 @@ async def test_who_was_faster_on_one_model_is_told_where_it_goes_first(visitor: 
     assert await told() == [f"{times}; it goes to H100 first where there is room."]
     assert await told(gpu_models=["A100"]) == [f"{times}; the job names its models itself."]
     assert await told(gpus=2) == []
+    speeds = {"speed_a100": 1, "speed_h100": 2.5}
+    assert await told(attributes=speeds) == [
+        "It says that it is fastest on H100; it goes to H100 first where there is room."
+    ]
     world.state.kept.prices["h100"] = 2_000
     assert await told() == [f"{times}; they cost differently, so name the models that it may go to."]
     world.set_policy(model_affinity=False)
