@@ -1,7 +1,8 @@
 """Nodes that are lost again and again, while others are there: what they draw begins anew each time. Pure.
 
-A node that was taken away was not lost. Losses of several nodes within a minute are the network's. Nodes that one job lost in turn may have been ended by that
-job, which would close one after the other; and where nothing else takes work, a closed node helps nobody.
+A node that was taken away was not lost. Losses of several nodes within a minute are the network's. Nodes that one job
+lost in turn may have been ended by that job, which would close one after the other; and where nothing else takes work,
+a closed node helps nobody.
 """
 
 from collections import defaultdict, deque
