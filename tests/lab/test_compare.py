@@ -155,7 +155,14 @@ def test_a_wrong_policy_page_is_refused_with_its_field(
     assert complaint in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("cluster", ["", "8xV100x", "0x8", "none.yaml"])
+def test_a_cluster_without_a_name_is_wrong_use_as_for_every_program(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(["simulate", "--trace", "t.swf", "--cluster", ""])
+    assert left.value.code == 2
+    assert "--cluster: is empty" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("cluster", ["8xV100x", "0x8", "none.yaml"])
 def test_a_wrong_cluster_is_refused(tmp_path: Path, cluster: str) -> None:
     (tmp_path / "t.swf").write_text("1 5 10 100 4 -1 -1 4 200 -1 1 3 7 -1 1 1 -1 -1\n")
     assert main(["simulate", "--trace", str(tmp_path / "t.swf"), "--cluster", cluster]) == 2
