@@ -9,12 +9,15 @@ from tests.client.fake_platform import FakePlatform, problem
 
 from gangline_client.errors import InputError
 from gangline_client.page_lines import read_page
+from gangline_client.setting_words import value_words
 from gangline_core.cluster import Pool
 from gangline_wire import views as v
 from gangline_wire.policyfile import parse_policy
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "settings" / "policy.yaml"
-CHANGE = v.SettingView(kind="group", name="research", field="limit", before={"gpu_milli": 4}, after={"gpu_milli": 8})
+CHANGE = v.SettingView(
+    kind="group", name="research", field="limit", before={"gpu_milli": 4000}, after={"gpu_milli": 8000}
+)
 
 
 @pytest.fixture
@@ -50,7 +53,7 @@ async def test_what_is_doubtful_about_a_page_is_noted(platform: FakePlatform, fi
 async def test_a_diff_shows_every_setting_and_changes_nothing(platform: FakePlatform, file: Path) -> None:
     platform.answer("PUT", "/v1/settings", v.AppliedView(changes=(CHANGE,), unnamed=("pool default",), dry_run=True))
     result = await gangline(platform.url, "policy", "diff", str(file))
-    assert result.out == 'group research limit: {"gpu_milli": 4} -> {"gpu_milli": 8}\n'
+    assert result.out == "group research limit: gpus=4 -> gpus=8\n"
     assert "left as it is: pool default" in result.err
     assert [asked.query for asked in platform.asked] == [{"dry_run": "true"}]
 
@@ -110,3 +113,21 @@ def test_a_pool_is_made_by_its_name_and_one_of_which_only_a_policy_is_said_keeps
     made = parse_policy({"pools": {"retired": {}, "other": None, "default": {"policy": {"ordering": "fifo"}}}})
     assert made.pools == (Pool(name="retired"), Pool(name="other"))
     assert list(made.policies) == ["default"]
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "told"),
+    [
+        ("limit", {"gpu_milli": 2000, "memory_mib": 65_536}, "gpus=2, memory=64Gi"),
+        ("start_ms", 1_796_068_017_508, "2026-11-30T19:46:57Z"),
+        ("grace_ms", 30_000, "30000"),
+        ("nodes", ["n1"], '["n1"]'),
+        ("levels", {"high": 1000}, '{"high": 1000}'),
+        ("limit", {}, "-"),
+        ("preemption", False, "false"),
+        ("why", "", "-"),
+        ("why", "a new grant", "a new grant"),
+    ],
+)
+def test_values_of_settings_are_told_as_they_are_written(field: str, value: object, told: str) -> None:
+    assert value_words(field, value) == told

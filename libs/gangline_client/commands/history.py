@@ -1,12 +1,11 @@
 """`gangline quota|policy|token history`: who changed a setting, when, why, and from what to what."""
 
-import json
 import re
 from collections.abc import Sequence
-from typing import Any
 
 from gangline_client import quantities as q
 from gangline_client.session import Session, emit
+from gangline_client.setting_words import value_words
 from gangline_client.table import Paint
 from gangline_wire import views as v
 
@@ -42,8 +41,9 @@ def _tell(session: Session, edit: v.SettingEditView) -> None:
     act = console.paint(edit.act, paint)
     console.say(f"{q.moment(edit.at_ms)}  {_what(edit)}{version} {act} by {edit.by or 'somebody'}{why}")
     for change in edit.changes:
-        console.say(f"  {change.field}: {_shown(change.before)} -> {_shown(change.after)}")
-    if any(CUT.search(_shown(value)) for change in edit.changes for value in (change.before, change.after)):
+        before, after = (value_words(change.field, value) for value in (change.before, change.after))
+        console.say(f"  {change.field}: {before} -> {after}")
+    if any(CUT.search(value_words("", value)) for change in edit.changes for value in (change.before, change.after)):
         console.say(
             f"  Of a long value the beginning is shown. All of it is in message {edit.seq:,} of the log and its"
         )
@@ -61,7 +61,3 @@ def _what(edit: v.SettingEditView) -> str:
             return "price list"
         case _:
             return f"{edit.kind} {edit.name}"
-
-
-def _shown(value: Any) -> str:
-    return "-" if value in (None, {}, [], "") else value if isinstance(value, str) else json.dumps(value)

@@ -1,14 +1,13 @@
 """`gangline policy lint|diff|apply|show --file`: all settings as one page, compared before anything changes."""
 
-import json
 import sys
 from argparse import Namespace
 from pathlib import Path
-from typing import Any
 
 from gangline_client.errors import InputError, ProblemError, UsageError
 from gangline_client.page_lines import Page, read_page
 from gangline_client.session import Session, emit, note_doubts
+from gangline_client.setting_words import value_words
 from gangline_client.table import Paint
 from gangline_wire import views as v
 
@@ -110,16 +109,12 @@ def _tell(session: Session, view: v.AppliedView) -> None:
     for change in view.changes:
         name = f"{change.kind} {change.name}".strip()
         field = f" {change.field}" if change.field else ""
-        before, after = _shown(change.before), _shown(change.after)
+        before, after = (value_words(change.field, value) for value in (change.before, change.after))
         paint = Paint.GOOD if change.before is None else Paint.WAIT
         is_made = not field and before == after
         console.say(console.paint(f"{name}: new" if is_made else f"{name}{field}: {before} -> {after}", paint))
     if view.unnamed:
         console.note(f"Not in the file, and left as it is: {', '.join(view.unnamed)}.")
-
-
-def _shown(value: Any) -> str:
-    return "-" if value in (None, {}, [], "") else value if isinstance(value, str) else json.dumps(value)
 
 
 def _confirm(session: Session) -> None:
