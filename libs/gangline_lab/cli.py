@@ -27,8 +27,12 @@ STOPPED = 130
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; its exit code."""
     ready_streams()
-    options = _parser().parse_args(argv)
-    run: Callable[[argparse.Namespace], int] = options.run
+    parser = _parser()
+    options = parser.parse_args(argv)
+    run: Callable[[argparse.Namespace], int] | None = getattr(options, "run", None)
+    if run is None:
+        parser.print_help(sys.stderr)
+        return 2
     try:
         if not getattr(options, "proves_the_end", False):
             _note_unfinished(getattr(options, "archive", None))
@@ -58,7 +62,7 @@ def _note_unfinished(archive: object) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(prog="gangline lab", description=__doc__)
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    commands = parser.add_subparsers(metavar="COMMAND")
     for kind in (simulations, past, learning, logs):
         kind.add(commands)
     return parser

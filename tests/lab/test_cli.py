@@ -254,3 +254,10 @@ def test_a_simulation_takes_single_settings_beside_its_pages(capsys: pytest.Capt
     assert capsys.readouterr().out != fifo
     assert main([*asked, "--set", "elsewhere:ordering=fifo"]) == 2
     assert "there is no pool elsewhere" in capsys.readouterr().err
+
+
+def test_who_names_no_command_reads_which_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 2
+    told = capsys.readouterr().err
+    assert "history under a change" in told
+    assert "run a trace on a cluster" in told
