@@ -265,3 +265,12 @@ def test_a_job_that_would_come_behind_one_that_was_put_first_is_told_its_place()
     told = foretell(world.state, spec(gpus=8, priority=9), world.at)
     assert (told.position, told.waiting) == (2, 3)
     assert foretell(world.state, spec(gpus=8), world.at).position == 3
+
+
+def test_below_a_limit_of_gpu_memory_it_says_when_there_will_be_room_for_the_whole_card() -> None:
+    world = World(node("n1"), groups=[group("lab", limit={"gpu_memory_mib": 40_960})])
+    world.submit_running(spec(gpus=1, group="lab", time_limit_s=600), "n1")
+    told = foretell(world.state, spec(gpus=1, group="lab", time_limit_s=60), world.at)
+    assert told.reason is not None
+    assert told.reason.code == ReasonCode.GROUP_LIMIT
+    assert told.start.to_ms == world.at + 600_000

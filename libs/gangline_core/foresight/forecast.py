@@ -17,6 +17,7 @@ from gangline_core.groups import holders
 from gangline_core.ids import JobId, NodeId
 from gangline_core.job import Job, Task
 from gangline_core.limits.amounts import add_all
+from gangline_core.limits.least_counted import least_counted
 from gangline_core.limits.quota import JOBS, Ledger, job_amounts, minimum_sizes
 from gangline_core.limits.rungs import lowered
 from gangline_core.limits.shares import free_by_model
@@ -143,7 +144,7 @@ def limit_forecast(
     watched: dict[str, dict[str, str]] = {}
     asks: list[Ask] = []
     for job in jobs:
-        amounts = job_amounts(job.spec, minimum_sizes(job.spec))
+        amounts = least_counted(state, ledger, job, job_amounts(job.spec, minimum_sizes(job.spec)))
         broken = next((claimed or ledger).broken(job, amounts), None)
         if broken is not None:
             rung, dimension, _, needed = broken

@@ -23,6 +23,7 @@ from gangline_core.ids import JobId
 from gangline_core.job import Job, JobState
 from gangline_core.limits.budgets import BUDGET
 from gangline_core.limits.ends import Bound, LimitEnds, left_now
+from gangline_core.limits.least_counted import least_counted, limited
 from gangline_core.limits.quota import JOBS
 from gangline_core.limits.rungs import MODEL_PREFIX, kept_idle, lowered
 from gangline_core.making_room.losses import effective_priority
@@ -30,7 +31,7 @@ from gangline_core.reasons import Reason, ReasonCode
 from gangline_core.reserving.passing import may_push_away, passes_as_owed
 from gangline_core.reserving.releases import UNKNOWN_MS, expected_end_ms
 from gangline_core.reserving.reserve import OVERDUE_MS, UNKNOWN_RUN_MS
-from gangline_core.room.cards import is_open, least_milli, with_cards
+from gangline_core.room.cards import least_milli
 from gangline_core.room.holds import placed_amounts
 from gangline_core.scoring.ageing import is_starving, since_ms
 from gangline_core.spec import ServiceClass, smallest_size
@@ -299,16 +300,14 @@ class LimitDates:
 
     def _least(self, job: Job, model: str = "") -> Mapping[str, int]:
         """What the job counts with at its smallest, on cards of one model or any: whole ones with all their memory."""
-        least = lowered(self._table.seating.least(job).amounts)
-        if not any(is_open(job.spec, name) for name in self._limited(job)):
-            return least
-        return with_cards(self._table.state.inventory(job.spec.pool), job.spec, least, model=model)
+        table = self._table
+        return least_counted(table.state, table.ledger, job, table.seating.least(job).amounts, model=model)
 
     def _wishes(self, job: Job) -> Iterator[Mapping[str, int]]:
         """What the job may count at its smallest: once for each limited model, where it leaves the model open."""
         least, inventory = self._least(job), self._table.state.inventory(job.spec.pool)
         has_wish = False
-        for name in sorted(name for name in self._limited(job) if name.startswith(MODEL_PREFIX)):
+        for name in sorted(name for name in limited(self._table.ledger, job) if name.startswith(MODEL_PREFIX)):
             model, milli = name.removeprefix(MODEL_PREFIX), 0
             for role in job.spec.roles:
                 accepted = [own.lower() for own in role.resources.gpu_models]
@@ -319,14 +318,6 @@ class LimitDates:
                 yield {**self._least(job, model), name: least.get(name, 0) + milli}
         if not has_wish:
             yield least
-
-    def _limited(self, job: Job) -> set[str]:
-        """Every dimension that a limit above the job counts, or somebody keeps some of."""
-        rungs = self._table.ledger.rungs(job)
-        return {
-            *(name for rung in rungs for name in rung.limit),
-            *(reserve.dimension for rung in rungs for reserve in rung.reserves),
-        }
 
     def _through_time(self) -> LimitEnds:
         self._catch_up()
