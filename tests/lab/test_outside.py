@@ -96,12 +96,17 @@ def test_digits_of_other_scripts_name_no_machines() -> None:
         read_fleet("٢x8xV100")
 
 
-@pytest.mark.parametrize("head", ["", "zzz", "0" * 31])
-def test_a_head_that_no_chain_has_is_no_proof(written: Path, head: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("head", "told"),
+    [("", "--head: is empty"), ("zzz", "32 hexadecimal digits"), ("0" * 31, "32 hexadecimal digits")],
+)
+def test_a_head_that_no_chain_has_is_no_proof(
+    written: Path, head: str, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit) as left:
         main(["verify", str(written), "--head", head])
     assert left.value.code == 2
-    assert "32 hexadecimal digits" in capsys.readouterr().err
+    assert told in capsys.readouterr().err
 
 
 def test_a_file_where_a_folder_is_wanted_is_told_so(written: Path, capsys: pytest.CaptureFixture[str]) -> None:
