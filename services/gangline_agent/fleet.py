@@ -105,7 +105,9 @@ def _rows(text: str | Path) -> list[tuple[int, Row]]:
     try:
         content = path.read_text(encoding="utf-8")
         raw = _table(content) if path.suffix.lower() == ".csv" else _list(yaml.safe_load(content))
-    except (OSError, ValueError, RecursionError, yaml.YAMLError, csv.Error) as error:
+    except OSError as error:
+        raise FleetError(f"{path} cannot be read ({error.strerror}); expected {FORMS}") from error
+    except (ValueError, RecursionError, yaml.YAMLError, csv.Error) as error:
         raise FleetError(f"{path}: {error}; expected {FORMS}") from error
     return [(k + 1, _row(row, path, k + 1, strict=path.suffix.lower() != ".csv")) for k, row in enumerate(raw)]
 

@@ -131,7 +131,7 @@ def test_a_list_that_cannot_be_read_says_where(tmp_path: Path, text: str) -> Non
 
 
 def test_a_missing_list_is_named(tmp_path: Path) -> None:
-    with pytest.raises(FleetError, match=r"none\.csv"):
+    with pytest.raises(FleetError, match=r"none\.csv cannot be read \(No such file or directory\); expected machines"):
         read(tmp_path / "none.csv", agent="s", pool="p")
 
 
