@@ -42,6 +42,8 @@ class PlatformConfig(Struct, frozen=True, kw_only=True):
     """Processes of each deciding service, with `processes`; more than one gives warm standbys."""
     local_node: bool = True
     local_name: str = field(default_factory=lambda: socket.gethostname() or "localhost")
+    local_name_is_chosen: bool = False
+    """Somebody said the name; else this machine goes on under the one it had while tasks that were started so run."""
     local_pool: str = "default"
     local_orphan_s: float = 0.0
     """Local tasks end when no agent was there for so long; 0 lets them run on, for the next agent to find."""

@@ -164,6 +164,11 @@ async def _up(options: argparse.Namespace) -> int:
         async with Client(platform.url, token=platform.token) as client:
             aside = await set_aside(client, simulates=bool(config.simulate))
         _greet(platform, token_is_new=platform.token != token_before, aside=aside)
+        if platform.config.local_name != config.local_name:
+            was = platform.config.local_name
+            _say(
+                f"This machine goes on as node {was} until it is started when no task runs that began under that name."
+            )
         async with asyncio.TaskGroup() as group:
             stop = group.create_task(stopping.wait())
             fail = group.create_task(platform.failed.wait())
@@ -197,7 +202,7 @@ def _config(options: argparse.Namespace) -> PlatformConfig:
         otlp_endpoint=options.otlp,
         log_level=options.log_level,
     )
-    return replace(config, local_name=options.name) if options.name else config
+    return replace(config, local_name=options.name, local_name_is_chosen=True) if options.name else config
 
 
 def _greet(platform: Platform, *, token_is_new: bool, aside: int = 0) -> None:

@@ -18,6 +18,7 @@ from msgspec import Struct
 from gangline_embedded.children import Child
 from gangline_embedded.config import PlatformConfig
 from gangline_embedded.nats_users import AGENT_USER, PLATFORM_USER, agent_user, one_agent_user, service_user
+from gangline_embedded.own_name import under_the_name_of_its_tasks
 from gangline_embedded.rooms import Room, archive_of, rooms
 from gangline_kit.bus import Bus
 from gangline_kit.clock import Clock, SystemClock
@@ -185,6 +186,7 @@ class Platform:
         make_private_folder(self.data_dir)
         make_private_folder(self.data_dir / "logs")
         self._stack.enter_context(_Lock(self.data_dir / LOCK))
+        self.config = under_the_name_of_its_tasks(self.config)
         port = usable_port(self.config.http_host, self.config.http_port)
         if not self.config.nats_url:
             await self._start_nats()

@@ -48,6 +48,11 @@ def archive_of(data_dir: Path) -> Path:
     return data_dir / "archive"
 
 
+def agents_of(data_dir: Path) -> Path:
+    """Where each agent of this machine has its folder, under its name."""
+    return data_dir / "agent"
+
+
 def rooms(config: PlatformConfig, *, data_dir: Path, http_port: int) -> list[Room]:
     """All rooms of the platform, those that others wait for first."""
     archive = archive_of(data_dir)
@@ -104,7 +109,7 @@ def _agents(config: PlatformConfig, data_dir: Path) -> list[Room]:
         local = gangline_agent.config.Config(
             name=config.local_name,
             pool=config.local_pool,
-            data_dir=str(data_dir / "agent" / config.local_name),
+            data_dir=str(agents_of(data_dir) / config.local_name),
             # The whole platform rests when we do: local tasks may run on, and nobody starts them elsewhere meanwhile.
             orphan_s=config.local_orphan_s,
         )
@@ -113,7 +118,7 @@ def _agents(config: PlatformConfig, data_dir: Path) -> list[Room]:
         simulated = gangline_agent.config.Config(
             name=SIMULATED,
             pool=config.simulate_pool,
-            data_dir=str(data_dir / "agent" / SIMULATED),
+            data_dir=str(agents_of(data_dir) / SIMULATED),
             simulate=config.simulate,
             simulate_nodes_max=config.simulate_nodes_max,
             speed=config.speed,
