@@ -19,6 +19,7 @@ from gangline_embedded.config import PlatformConfig
 from gangline_embedded.platform import Platform
 from gangline_kit import loop
 from gangline_kit.errors import PermanentError, TemporaryError
+from gangline_kit.secret_file import read_secret
 from gangline_kit.service import setup_logging
 from gangline_wire.command_line import Parser, ready_streams
 from gangline_wire.connection import DATA_VARIABLE, Connection, data_folder, write_connection
@@ -157,7 +158,7 @@ async def _up(options: argparse.Namespace) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stopping.set)
     known = config.data_dir / "admin.token"
-    token_before = known.read_text().strip() if known.exists() else ""
+    token_before = read_secret(known) if known.exists() else ""
     _say("Gangline is starting ..." + (" (a process for each service takes some time)" if config.processes else ""))
     async with Platform(config) as platform:
         write_connection(platform.data_dir, Connection(url=platform.url, token=platform.token))
