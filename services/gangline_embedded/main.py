@@ -167,9 +167,7 @@ async def _up(options: argparse.Namespace) -> int:
         _greet(platform, token_is_new=platform.token != token_before, aside=aside)
         if platform.config.local_name != config.local_name:
             was = platform.config.local_name
-            _say(
-                f"This machine goes on as node {was} until it is started when no task runs that began under that name."
-            )
+            _say(f"This machine goes on as node {was}, as tasks run that began under that name.")
         async with asyncio.TaskGroup() as group:
             stop = group.create_task(stopping.wait())
             fail = group.create_task(platform.failed.wait())
