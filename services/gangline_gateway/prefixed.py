@@ -1,5 +1,6 @@
 """Output of several tasks in whole lines, each with the task that wrote it before it: `[worker-2] loss 0.31`. Pure.
 
+Of a line that is written over, as progress bars are, there is what stood there last, as on a terminal.
 What comes out depends on the messages alone, so whoever takes the stream up again finds the same bytes.
 """
 
@@ -40,7 +41,7 @@ class Prefixed:
 
 def _marked(subject: str, text: bytes) -> bytes:
     mark = f"[{name_of(subject)}] ".encode()
-    return b"".join(mark + line + b"\n" for line in text.split(b"\n"))
+    return b"".join(mark + line.rstrip(b"\r").rpartition(b"\r")[2] + b"\n" for line in text.split(b"\n"))
 
 
 def name_of(subject: str) -> str:

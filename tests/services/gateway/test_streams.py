@@ -438,4 +438,6 @@ def test_a_line_without_end_is_given_when_it_is_long_and_a_later_attempt_is_told
     assert given == b"[a.b-0] " + b"x" * (LINE_BYTES_MAX + 10) + b"\n"
     assert lines.take(third, b"\n\nend", is_end=True) == b"[a.b-0 #3] \n[a.b-0 #3] \n[a.b-0 #3] end\n"
     assert lines.take(third, b"", is_end=True) == b""
+    assert lines.take(first, b"\r10 %\r20 %", is_end=False) == b""
+    assert lines.take(first, b"\r30 %\ndone\r\n", is_end=False) == b"[a.b-0] 30 %\n[a.b-0] done\n"
     assert lines.rest() == b""
