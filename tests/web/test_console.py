@@ -70,6 +70,9 @@ async def test_from_the_token_to_a_cancelled_job(tmp_path: Path) -> None:
         await page.press("Cancel")
         await page.until("Run again")
         assert (await client.job(other.id)).state == "cancelled"
+        await page.press("Output")
+        await page.until("Nothing yet.")
+        assert any(f"/jobs/{other.id}/logs" in one and "prefix=true" in one for one in page.asked), "lines say whose"
 
         await page.press("Nodes")
         await page.until("A100")

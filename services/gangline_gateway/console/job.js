@@ -130,7 +130,7 @@ function Output({ id }) {
       let kept = "";
       setText("");
       try {
-        for await (const part of textOf(`/v1/jobs/${id}/logs`, { query: { follow: true, tail: LOG_TAIL }, signal: stopped.signal })) {
+        for await (const part of textOf(`/v1/jobs/${id}/logs`, { query: { follow: true, prefix: true, tail: LOG_TAIL }, signal: stopped.signal })) {
           kept = (kept + part).slice(-LOG_CHARS_MOST);
           setText(kept);
         }
