@@ -185,12 +185,16 @@ CASES: dict[str, tuple[str, ...]] = {
     "M04 kai-scheduler/KAI-Scheduler#257": (
         "test_input::test_a_misspelt_or_unknown_field_is_refused_everywhere_and_never_means_no_limit",
         "test_variants_input::test_an_unknown_field_at_any_depth_is_refused_with_its_path",
+        "services/embedded/test_up_arguments::test_an_empty_argument_is_named_by_every_program",
+        "client/test_steer::test_an_empty_name_is_no_job_and_never_the_newest_of_all",
     ),
     "M05 open-metadata/OpenMetadata#27004": (
         "test_input::test_names_that_differ_only_at_their_end_are_two_names",
         "test_input::test_an_invisible_letter_in_a_name_is_refused",
         "test_input::test_two_spellings_of_one_name_are_one_name",
         "test_variants_input::test_a_name_and_another_that_begins_alike_never_become_one",
+        "client/test_steer::test_a_name_that_begins_like_a_number_is_a_name",
+        "client/test_main::test_a_name_that_the_terminal_has_no_letters_for_is_shown_as_json_writes_it",
     ),
     "M07 airbytehq/airbyte#15908": (
         "test_input::test_pages_show_every_job_that_was_there_all_the_time_exactly_once",
@@ -206,6 +210,7 @@ CASES: dict[str, tuple[str, ...]] = {
         "test_output::test_every_byte_up_to_the_exit_is_told",
         "test_output::test_what_was_written_before_a_kill_is_told",
         "test_variants_input::test_whatever_ends_the_output_its_last_byte_is_told",
+        "services/gateway/test_logs_of_a_task::test_who_asks_for_one_task_is_told_of_that_one_that_its_end_is_missing",
     ),
     "Q02 kubeflow/mcp-server#219": (
         "test_output::test_a_limited_view_ends_with_the_last_line",
@@ -227,6 +232,7 @@ CASES: dict[str, tuple[str, ...]] = {
         "test_time::test_a_window_of_the_whole_local_day_covers_every_minute_of_it_and_no_other",
         "test_time::test_what_begins_each_day_at_half_past_two_begins_once_on_every_day_of_the_year",
         "test_variants_input::test_a_season_begins_once_on_every_local_day_of_any_zone",
+        "test_time::test_a_moment_is_read_by_one_grammar_and_lies_in_a_year_that_calendars_have",
     ),
     "R02 stanford-crfm/helm#1573": (
         "test_input::test_a_time_is_read_by_one_grammar_shown_back_in_one_and_never_cut",
@@ -234,4 +240,4 @@ CASES: dict[str, tuple[str, ...]] = {
         "test_variants_input::test_a_time_outside_the_grammar_is_refused_wherever_it_stands",
     ),
 }
-"""Case and where it was first reported -> tests, as "file::test" of this folder."""
+"""Case and where it was first reported -> tests, as "file::test" of this folder or "folder/file::test" of another."""

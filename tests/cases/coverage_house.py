@@ -7,6 +7,7 @@ HOUSE: dict[str, tuple[str, ...]] = {
     "K01 kubernetes/kubernetes#30972": (
         "test_nodes::test_a_job_on_a_cut_off_node_is_over_there_before_it_begins_elsewhere",
         "sim/test_pipeline::test_a_crash_of_any_service_loses_no_job_and_doubles_none",
+        "end_to_end/test_own_name::test_tasks_that_run_on_are_found_again_under_whatever_name_the_machine_has_by_then",
     ),
     "K02 skypilot-org/skypilot#10155": (
         "test_nodes::test_silence_that_ends_in_time_harms_nothing_however_often_it_comes",
@@ -95,6 +96,7 @@ HOUSE: dict[str, tuple[str, ...]] = {
         "bus/test_leader::test_a_full_log_refuses_the_writer_and_loses_nothing",
         "bus/test_cutting::test_a_full_log_takes_messages_again_after_the_cut",
         "sim/test_cutting::test_a_log_that_filled_up_is_freed_without_anybodys_help",
+        "bus/test_cutting::test_a_log_that_ends_before_its_archive_is_told_before_anything_is_added_to_it",
     ),
     "O10 Arize-ai/phoenix#12744": (
         "bus/test_service::test_a_trace_collector_that_never_answers_neither_slows_the_service_nor_its_end",
@@ -103,6 +105,7 @@ HOUSE: dict[str, tuple[str, ...]] = {
     "P01 tomplus/kubernetes_asyncio#136": (
         "kubernetes/test_watch::test_a_version_that_is_too_old_leads_to_a_list_that_tells_all_that_was_missed",
         "kubernetes/test_watch::test_a_410_as_an_answer_leads_to_the_same",
+        "kubernetes/test_watch::test_an_object_whose_version_is_no_number_is_heard_like_any_other",
     ),
     "P02 kubernetes/kubernetes#104171": (
         "kubernetes/test_watch::test_watches_that_end_at_once_are_no_hot_loop_and_are_told",
