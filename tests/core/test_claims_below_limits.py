@@ -203,3 +203,18 @@ def test_who_stands_still_goes_for_what_it_counts_and_rounds_end(limit: dict[str
     assert world.reason(urgent) == ReasonCode.WAITING_FOR_VICTIMS
     world.settle()
     assert world.job(urgent).state == JobState.RUNNING
+
+
+@pytest.mark.parametrize(("limit_s", "goes"), [(1_548, False), (720, True)])
+def test_whoever_goes_gives_a_budget_back_only_what_it_has_not_cost_yet(limit_s: int, goes: bool):
+    """Half of the hour is spent; of what is left the first of two takes too much for the second to start as well."""
+    safe = group("lab", budget_gpu_hours=1, budget_mode=BudgetMode.SAFE)
+    world = Watched(node("n1", gpus=2), groups=[safe])
+    runs = world.submit_running(spec(gpus=1, group="lab", time_limit_s=1_920, grace_s=0), "n1")
+    world.wait(1_800)
+    urgent = spec(gpus=1, group="lab", priority=5, time_limit_s=limit_s, grace_s=0)
+    first, second = world.submit(urgent), world.submit(urgent)
+    world.settle()
+    assert world.job(first).state == JobState.RUNNING
+    assert world.job(second if goes else runs).state == JobState.RUNNING
+    assert world.job(runs).preemptions == goes

@@ -10,7 +10,7 @@ from gangline_core.groups import ancestors, holders, meeting
 from gangline_core.job import Job
 from gangline_core.limits.amounts import add_all, amount_of
 from gangline_core.limits.broken import limit_reason
-from gangline_core.limits.budgets import BUDGET, worst_cost
+from gangline_core.limits.budgets import BUDGET
 from gangline_core.limits.rungs import (
     DEVICE_PREFIX,
     MODEL_PREFIX,
@@ -24,7 +24,7 @@ from gangline_core.limits.rungs import (
     user_rung,
 )
 from gangline_core.limits.sheltered import sheltered_use
-from gangline_core.limits.spending import bound_cost
+from gangline_core.limits.spending import bound_cost, run_cost
 from gangline_core.limits.usage_by_class import usage_by_class
 from gangline_core.reasons import Reason
 from gangline_core.room.cards import is_open, with_cards
@@ -128,10 +128,10 @@ class Ledger:
         return min(views, key=lambda view: view[1] - view[0])
 
     def asked(self, job: Job, amounts: Mapping[str, int]) -> Mapping[str, int]:
-        """The amounts with what a start can cost where a budget must hold it."""
+        """The amounts with what a run can cost, or can cost still, where a budget must hold it."""
         asked = lowered(amounts)
         if self._has_budgets and asked.get(JOBS):
-            return {**asked, BUDGET: worst_cost(job.spec, self._state.kept.prices)}
+            return {**asked, BUDGET: run_cost(self._state, job, self._now)}
         return asked
 
     def take(self, job: Job, amounts: Mapping[str, int]) -> None:

@@ -5,9 +5,9 @@ from msgspec.structs import replace
 
 from gangline_core.door.terms import limit_s
 from gangline_core.groups import ancestors, holders
-from gangline_core.job import Job, Task, TaskState
+from gangline_core.job import LIVE, Job, Task, TaskState
 from gangline_core.limits.budget_periods import period_start_ms
-from gangline_core.limits.budgets import ENDLESS, cost_of, rest_cost
+from gangline_core.limits.budgets import ENDLESS, cost_of, rest_cost, worst_cost
 from gangline_core.spec import JobSpec, costs_gpu_time
 from gangline_core.state import State, count
 
@@ -85,6 +85,17 @@ def bound_cost(state: State, now: int) -> dict[str, int]:
         for path in ancestors(job.spec.group):
             count(bound, path, cost)
     return bound
+
+
+def run_cost(state: State, job: Job, now: int) -> int:
+    """The most that a run of the job can cost; of one that is live, what it will not cost if it is told to stop now.
+
+    What it has cost stays paid, and it may take its grace.
+    """
+    if job.state not in LIVE:
+        return worst_cost(job.spec, state.kept.prices)
+    stopping = rest_cost(job.spec, state.kept.prices, left_ms=job.spec.grace_s * 1000)
+    return max(0, left_cost(state, job, job.spec, now) - stopping)
 
 
 def left_cost(state: State, job: Job, spec: JobSpec, now: int) -> int:
