@@ -3,10 +3,11 @@
 import difflib
 import os
 from collections.abc import Iterable, Mapping
+from math import inf
 from typing import TypeVar
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 PREFIX = "GANGLINE_"
 
@@ -64,6 +65,10 @@ class KitConfig(Struct, frozen=True, kw_only=True):
     log_level: str = "info"
 
 
+EMPTY_MEANS_NONE = frozenset({"first_group"})
+"""Settings of which the empty text says something else than that they are not set."""
+
+
 def load_kit(environ: Mapping[str, str] | None = None) -> KitConfig:
     """The settings every service shares.
 
@@ -97,11 +102,20 @@ def _convert(values: Mapping[str, str], kind: type[T], *, prefix: str) -> T:
     for key in values:
         if key not in fields:
             raise ConfigError(f"unknown setting {key}{_nearest(key, fields)}")
-    settings = {fields[key]: value for key, value in values.items()}
+    # An empty variable is one that is not set: as an address of the HTTP API it would mean all that the machine has.
+    settings = {fields[key]: value for key, value in values.items() if value or fields[key] in EMPTY_MEANS_NONE}
     try:
-        return msgspec.convert(settings, kind, strict=False)
+        read = msgspec.convert(settings, kind, strict=False)
     except (msgspec.ValidationError, UnicodeEncodeError) as error:
         raise ConfigError(f"a setting under {prefix}* does not fit: {error}") from error
+    for field in structs.fields(kind):
+        value = getattr(read, field.name)
+        if field.name in settings and isinstance(value, int | float):
+            least = min(0, field.default) if isinstance(field.default, int | float) else 0
+            if not least <= value < inf:
+                key = prefix + field.name.upper()
+                raise ConfigError(f"{key} is {settings[field.name]}; it must be a number from {least} on")
+    return read
 
 
 def _nearest(key: str, known: Iterable[str]) -> str:

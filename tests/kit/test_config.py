@@ -3,7 +3,11 @@
 import pytest
 from msgspec import Struct
 
-from gangline_kit.config import ConfigError, load, load_kit
+from gangline_kit.config import ConfigError, KitConfig, load, load_kit
+
+
+class Door(Struct, frozen=True):
+    first_group: str = "default"
 
 
 class GatewayConfig(Struct, frozen=True):
@@ -33,6 +37,22 @@ def test_an_unknown_setting_is_refused_naming_the_nearest_known_one() -> None:
 def test_a_value_that_does_not_fit_is_refused_naming_the_field() -> None:
     with pytest.raises(ConfigError, match="port"):
         load(GatewayConfig, "gateway", {"GANGLINE_GATEWAY_PORT": "many"})
+
+
+def test_an_empty_variable_is_one_that_is_not_set() -> None:
+    environ = {"GANGLINE_GATEWAY_PORT": "", "GANGLINE_GATEWAY_HOSTS": "", "GANGLINE_GATEWAY_IS_OPEN": ""}
+    assert load(GatewayConfig, "gateway", environ) == GatewayConfig()
+    assert load_kit({"GANGLINE_HTTP_HOST": "", "GANGLINE_NATS_URL": ""}) == KitConfig(), "not all addresses there are"
+    assert load(Door, "admission", {"GANGLINE_ADMISSION_FIRST_GROUP": ""}).first_group == "", "no group is made"
+
+
+@pytest.mark.parametrize("text", ["-1", "nan", "inf", "-inf"])
+def test_a_number_that_counts_nothing_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"^GANGLINE_GATEWAY_GATHER_S is .* it must be a number from 0 on$"):
+        load(GatewayConfig, "gateway", {"GANGLINE_GATEWAY_GATHER_S": text})
+    assert load_kit({"GANGLINE_HTTP_PORT": "-1"}).http_port == -1, "which means that none is served"
+    with pytest.raises(ConfigError, match="GANGLINE_HTTP_PORT is -2; it must be a number from -1 on"):
+        load_kit({"GANGLINE_HTTP_PORT": "-2"})
 
 
 def test_secrets_do_not_stand_in_the_refusal() -> None:
