@@ -315,7 +315,7 @@ class Policy(Struct, frozen=True, omit_defaults=True, gc=False):
     predictor: str = "rolling"
     """Where run times come from, a name in foresight.predict.PREDICTORS: jobs like it, or what the job says."""
     model_affinity: bool = True
-    """Who names no GPU model goes to those on which jobs like it were faster, where they have room."""
+    """Who names no GPU model goes to those on which jobs like it were faster; who can start again moves there later."""
     model: str = ""
     """What the predictor `learnt` was taught by `gangline lab train`, as one text."""
     lease_s: int = 0

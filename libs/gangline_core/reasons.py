@@ -215,7 +215,7 @@ SENTENCES: dict[ReasonCode, str] = {
     ReasonCode.PLACE_REFUSED: "Node {node} did not take task {task}: {error}.",
     ReasonCode.COMPLETED: "All tasks ended with code 0.",
     ReasonCode.SHRUNK: "Shrunk to let job {job} start.",
-    ReasonCode.RESIZING: "Starts again with {size} instead of {before} tasks; its room is kept.",
+    ReasonCode.RESIZING: "Starts again: {why}. Tasks: {before} before, {size} then; its room is kept.",
     ReasonCode.RESIZE_FAILED: "Resize {number} was stuck while {stage}; the gang starts again from its checkpoint.",
     ReasonCode.REPAIR_LIMIT: "{missing} lost members found no room within {limit_s} s; the gang starts again.",
     ReasonCode.UNDER_USED: "Its GPUs were used {percent} % for {window_s} s; the pool asks for {least} %.",

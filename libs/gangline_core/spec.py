@@ -324,6 +324,11 @@ def may_pause(spec: JobSpec) -> bool:
     return spec.pausing is not None or not any(role.resources.wants_gpu for role in spec.roles)
 
 
+def starts_again(spec: JobSpec) -> bool:
+    """True when the job goes on where it stopped once it starts anew: it said so, or its sizes change that way."""
+    return spec.checkpoints or spec.elastic.kind == ResizeKind.RESTART
+
+
 def may_take(spec: JobSpec) -> bool:
     """True when others may have to go, or become smaller, for the job at all."""
     return spec.preempts and spec.service_class != ServiceClass.OPPORTUNISTIC

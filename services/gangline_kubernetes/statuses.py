@@ -147,7 +147,10 @@ def resized(job: Job) -> str:
     change = job.resize
     if change is None:
         return ""
-    return f"From {_size(change.before)} to {_size(change.after)}" + (f": {change.why}." if change.why else ".")
+    sizes = f"From {_size(change.before)} to {_size(change.after)}"
+    if change.before == change.after:
+        sizes = f"Starts again with {_size(change.after)} as before"
+    return sizes + (f": {change.why}." if change.why else ".")
 
 
 def _size(sizes: dict[str, int]) -> str:

@@ -72,8 +72,8 @@ WHY: dict[tuple[str, str], str] = {
         "best here share time from the first minute. `shockwave-gangline` is told what others of its kind are told."
     ),
     ("B5.jct", "gangline"): (
-        "a job goes to the fastest of the models that are free, but it waits for none and nobody moves between them: "
-        "what starts on K80 stays there, ten times as long as on V100. Only the `gavel` ordering moves jobs."
+        "a job goes to the fastest of the models that are free, waits for none, and moves to a faster one only when "
+        "nobody waits for that: on K80 it takes ten times as long as on V100. The `gavel` ordering has all take turns."
     ),
     ("B5.makespan", "gangline"): ("the same."),
     ("B5.makespan", "gavel-makespan"): (

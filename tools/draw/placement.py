@@ -53,7 +53,8 @@ _DEFAULT = (
     "**Affinity.** Who names no `gpu_models` takes the most common model first, so that rare ones stay for those who "
     "ask. But where jobs like it (of the same user, name and size, in the same pool) were faster on one model, it is "
     "tried there first: at least three runs on each model, and three of four over sooner there than three of four "
-    "here. A job that tells its speeds (attributes `speed_<model>`) is believed instead. Only runs count that did the whole work at one size, alone on their GPUs. Other models still will do, "
+    "here. A job that tells its speeds (attributes `speed_<model>`) is believed instead. Only runs count that did the "
+    "whole work at one size, alone on their GPUs. Other models still will do, "
     "nothing waits for its affinity, and limits and prices go before it: where models cost differently, the choice is "
     "the user's. `gangline why` and `gangline submit --dry-run` tell the run times it rests on; `gangline policy set "
     "model_affinity=false` leaves it ([why](decisions/0031-affinity-by-run-times.md)).",

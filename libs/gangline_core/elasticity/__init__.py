@@ -14,6 +14,7 @@ from gangline_core.elasticity.adaptive import adaptive
 from gangline_core.elasticity.band import band, nodes_wanted
 from gangline_core.elasticity.by_hand import by_hand
 from gangline_core.elasticity.deadlines import deadlines
+from gangline_core.elasticity.faster import faster, may_move
 from gangline_core.elasticity.giving import grow
 from gangline_core.elasticity.grow_shrink import grow_shrink
 from gangline_core.elasticity.idle_fill import idle_fill
@@ -71,7 +72,7 @@ def propose(state: State, pool: str, now: int) -> tuple[Proposal, ...]:
     cause = state.kept.outside_seq
     targets = by_hand(state, pool) if cause > known.asked_seq else []
     said: NodesWanted | None = None
-    if not targets and known.policy.elastic_growth and is_stirred(state, known, now):
+    if not targets and known.policy.elastic_growth and is_stirred(state, pool, now):
         targets, said = _by_policy(state, known, now)
     proposals = tuple(_proposal(pool, target, cause) for target in targets)
     return proposals if said is None else (*proposals, said)
@@ -104,8 +105,9 @@ def _later(state: State, known: PoolState) -> tuple[ResizeProposed, ...] | None:
     return waiting or None
 
 
-def is_stirred(state: State, known: PoolState, now: int) -> bool:
+def is_stirred(state: State, pool: str, now: int) -> bool:
     """True when something from outside happened since sizes were last proposed, or a job's rest has ended since."""
+    known = state.kept.pools[pool]
     if state.kept.outside_seq > known.proposed_seq:
         return True
     live = (state.kept.jobs[job] for job in state.live.get(known.pool.name, {}))
@@ -116,7 +118,7 @@ def _by_policy(state: State, known: PoolState, now: int) -> tuple[list[Target], 
     pool, policy = known.pool.name, known.policy
     jobs = tuple(resizable(state, pool, now))
     says_nodes = policy.elastic == "band"
-    if not jobs and not policy.migration and not says_nodes:
+    if not (jobs or policy.migration or says_nodes or may_move(state, pool)):
         return [], None
     table = Table(state, pool, now)
     honour_claims(table)
@@ -129,7 +131,7 @@ def _by_policy(state: State, known: PoolState, now: int) -> tuple[list[Target], 
     try:
         said = nodes_wanted(view) if says_nodes else None
         targets = POLICIES[policy.elastic](view) if jobs else []
-        targets = targets or (locality(view) if policy.migration else [])
+        targets = targets or faster(view) or (locality(view) if policy.migration else [])
     except FAILS:
         # What it booked of the table in vain is out of reach for this decision, and for no later one.
         targets = idle_fill(replace(view, jobs=tuple(replace(one, progress=None) for one in jobs)))

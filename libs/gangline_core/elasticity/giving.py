@@ -15,7 +15,7 @@ from gangline_core.room.holds import placed_amounts
 from gangline_core.seating import allowed_sizes
 from gangline_core.sizes import resizing
 from gangline_core.sizes.leaving import leaving_order
-from gangline_core.spec import ResizeKind, Role
+from gangline_core.spec import ResizeKind, Role, starts_again
 from gangline_core.table import Table
 
 NOBODY = JobId(0)
@@ -101,9 +101,9 @@ def _add(table: Table, room: Room, job: Job, role: Role, size: int) -> None:
 
 def _move(table: Table, room: Room, job: Job, role: Role, proposal: ResizeProposed) -> None:
     """The whole gang starts again on another model, if all of it fits there."""
-    if job.spec.elastic.kind != ResizeKind.RESTART or len(job.sizes) != 1 or not role.allows(proposal.size):
+    if not starts_again(job.spec) or len(job.sizes) != 1 or not role.allows(proposal.size):
         return
-    seats = _seats_elsewhere(table, room, job, role, proposal)
+    seats = seats_on(table, room, job, role, proposal.size, proposal.model)
     if seats is None or table.ledger.fault(job, placed_amounts(table.state, seats.tasks)) is not None:
         return
     for place in seats.tasks:
@@ -113,10 +113,10 @@ def _move(table: Table, room: Room, job: Job, role: Role, proposal: ResizePropos
     table.start_again(job, placement, seats.tasks, proposal.why)
 
 
-def _seats_elsewhere(table: Table, room: Room, job: Job, role: Role, proposal: ResizeProposed) -> Seats | None:
-    """Seats of another model."""
-    gang = gang_of(job.spec, {role.name: proposal.size}, table.pool.pool)
-    need = replace(need_of(role, proposal.size), models=(proposal.model.lower(),))
+def seats_on(table: Table, room: Room, job: Job, role: Role, size: int, model: str) -> Seats | None:
+    """Seats of another model, beside what the job has now."""
+    gang = gang_of(job.spec, {role.name: size}, table.pool.pool)
+    need = replace(need_of(role, size), models=(model.lower(),))
     return table.seating.placer(room, replace(gang, needs=(need,)))
 
 

@@ -6,7 +6,7 @@ reported step times inside one node and over several is judged by them; of any o
 won until its end must be more than the restart costs. Each move ends on a smaller level, so moves come to an end.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from msgspec.structs import replace
 
@@ -29,7 +29,7 @@ MOVES_MAX = 4
 def locality(view: View) -> list[Target]:
     """Gangs that can stand closer together, oldest first; what one takes no other is promised."""
     targets: list[Target] = []
-    for one in _movable(view):
+    for one in at_rest(view, lambda job: job.spec.elastic.kind == ResizeKind.RESTART):
         if len(targets) == MOVES_MAX:
             break
         seats = closer(view, one.job)
@@ -41,11 +41,11 @@ def locality(view: View) -> list[Target]:
     return targets
 
 
-def _movable(view: View) -> Iterator[Elastic]:
-    """Running jobs at rest that start again for a change of size, elastic or not, by id."""
+def at_rest(view: View, may_move: Callable[[Job], bool]) -> Iterator[Elastic]:
+    """Running jobs at rest that may start again elsewhere, elastic or not, by id."""
     for job_id in sorted(view.state.live.get(view.pool, {})):
         job = view.state.kept.jobs[job_id]
-        able = job.spec.elastic.kind == ResizeKind.RESTART and len(job.sizes) == 1 and not job.asked
+        able = may_move(job) and len(job.sizes) == 1 and not job.asked
         rests = job.state == JobState.RUNNING and not job.winding_down and not is_active(job)
         if able and rests and view.now >= calm_until_ms(job) and is_new(view.state, job.id):
             yield elastic(view.state, job, next(role for role in job.spec.roles if role.name in job.sizes))

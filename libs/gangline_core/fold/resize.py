@@ -127,7 +127,8 @@ def _restart(
 ) -> None:
     sizes_after = sizes_of(placement.tasks)
     claim = f.Claim(job=job.id, placement=placement, victims=(*job.tasks, *after), made_ms=step.at)
-    numbers: dict[str, int | str] = {"before": sum(job.sizes.values()), "size": len(placement.tasks)}
+    size = len(placement.tasks)
+    numbers: dict[str, int | str] = {"before": sum(job.sizes.values()), "size": size, "why": why or "policy"}
     job = resizing.begun(job, sizes_after, noticed=True, why=why, at=step.at)
     state.put_job(job)
     state.put_claim(claim)

@@ -7,13 +7,14 @@ runs say nothing. Who names models in the job is taken at its word, and asks for
 """
 
 from collections.abc import Iterable, Mapping
+from math import inf
 
 from msgspec import Struct
 
 from gangline_core.foresight.history import CLASSES_MAX, classes
 from gangline_core.ids import JobId
 from gangline_core.job import Job, JobState, Task
-from gangline_core.spec import JobSpec
+from gangline_core.spec import JobSpec, starts_again
 
 SPEED_PREFIX = "speed_"
 OTHERS, OTHERS_SPEED = "", 1.0
@@ -51,7 +52,7 @@ class Affinities(Struct):
     def ended(self, job: Job, *, is_shared: bool) -> None:
         """A job is over; only a run tells that did the whole work at one size, alone on its GPUs."""
         model = self.models.pop(job.id, "")
-        went_on = job.attempt > 1 and job.spec.checkpoints
+        went_on = job.attempt > 1 and starts_again(job.spec)
         resized = any(role.is_elastic for role in job.spec.roles)
         if not model or job.state != JobState.SUCCEEDED or is_shared or went_on or resized:
             return
@@ -80,6 +81,22 @@ class Affinities(Struct):
         if tiers and prices and len({prices.get(model) for tier in tiers for model in tier if model}) > 1:
             return ()
         return tiers
+
+
+def better_than(known: Affinities, spec: JobSpec, prices: Mapping[str, int], here: str) -> dict[str, float]:
+    """Models that the job likes more than the one it is on, fastest first, and by what factor it is faster there."""
+    place = {model: tier for tier, models in enumerate(known.of(spec, prices)) for model in models}
+    last = place.get(here, place.get(OTHERS, 0))
+    models = [
+        model for model in sorted(place, key=lambda model: (place[model], model)) if model and place[model] < last
+    ]
+    if not models:
+        return {}
+    if speeds := told_speeds(spec):
+        own = speeds.get(here, OTHERS_SPEED)
+        return {model: speeds[model] / own if own else inf for model in models}
+    middles = known.middles(spec)
+    return {model: middles[here][1] / max(1, middles[model][1]) for model in models}
 
 
 def told_speeds(spec: JobSpec) -> dict[str, float]:

@@ -301,7 +301,7 @@ class Simulation:
         """All rounds of this moment, and the sizes proposed when the pool has come to rest."""
         grid_ms = 1000 * self.conditions.round_s
         if grid_ms and (self.now - self.begin) % grid_ms:
-            if cycle.round_due(self.state, pool):
+            if cycle.round_due(self.state, pool) or elasticity.is_stirred(self.state, pool, self.now):
                 self.events.look(self.now + grid_ms - (self.now - self.begin) % grid_ms)
             return
         is_foreseen = self._looks.get(pool, self.now + 1) <= self.now

@@ -1,0 +1,64 @@
+"""A job that goes on where it stopped starts again on GPUs on which it is faster, once those are free and nobody waits.
+
+It was placed on the best of what was free then. It would stay on slower GPUs to its end otherwise, beside idle ones
+that do the same work in a fraction of the time. What is faster is known as for its placement (see
+`foresight.affinity`). Only who says that it goes on where it stopped moves, after some time on what it has, and only
+where the time won until its end is more than starting again costs. Each move ends on a faster model, so moves come to
+an end.
+"""
+
+from collections.abc import Iterator
+
+from gangline_core.elasticity.giving import seats_on
+from gangline_core.elasticity.locality import MOVES_MAX, at_rest
+from gangline_core.elasticity.view import Elastic, Target, View
+from gangline_core.elasticity.worth import RESTART_COST_S, cost_s, left_s
+from gangline_core.foresight.affinity import better_than
+from gangline_core.spec import Role, starts_again
+from gangline_core.state import State
+
+RUN_S_LEAST = 600
+"""A run that has not lasted so long is left alone."""
+
+
+def may_move(state: State, pool: str) -> bool:
+    """True when the pool has GPUs of several models and its policy heeds what is faster: a cheap look."""
+    return state.kept.pools[pool].policy.model_affinity and len(state.room(pool).layout.by_number) > 1
+
+
+def faster(view: View) -> list[Target]:
+    """Jobs that go on elsewhere, by id; what one takes no other is promised."""
+    if not may_move(view.state, view.pool):
+        return []
+    targets: list[Target] = []
+    for one, models in _movable(view):
+        if len(targets) == MOVES_MAX:
+            break
+        for model in models:
+            seats = seats_on(view.table, view.table.room, one.job, one.role, one.size, model)
+            if seats is not None:
+                for place in seats.tasks:
+                    view.table.room.take(place)
+                why = f"faster on {model}"
+                targets.append(Target(job=one.job, role=one.role.name, size=one.size, why=why, model=model))
+                break
+    return targets
+
+
+def _movable(view: View) -> Iterator[tuple[Elastic, list[str]]]:
+    """Running jobs, and the models on which they win more than it costs to start again there, fastest first."""
+    kept = view.state.kept
+    for one in at_rest(view, lambda job: starts_again(job.spec)):
+        here = kept.affinities.models.get(one.job.id, "")
+        if not here or view.now - one.job.started_ms < RUN_S_LEAST * 1000:
+            continue
+        time_left_s, cost = left_s(one, view.now), max(RESTART_COST_S, cost_s(one))
+        speeds = better_than(kept.affinities, one.job.spec, kept.prices, here)
+        models = [model for model, speed in speeds.items() if time_left_s * (1 - 1 / speed) > cost]
+        if models := [model for model in models if _accepts(one.role, model)]:
+            yield one, models
+
+
+def _accepts(role: Role, model: str) -> bool:
+    accepted, refused = role.resources.gpu_models, role.resources.exclude_models
+    return (not accepted or model in map(str.lower, accepted)) and model not in map(str.lower, refused)
