@@ -135,6 +135,15 @@ class NatsServer:
         _write_private(self.directory / PID_FILE, str(self.pid))
         await self._wait_ready(ports)
 
+    async def end_orphan(self) -> None:
+        """End a server that works on these files although its owner died; nothing where there is none.
+
+        Raises:
+            PermanentError: it does not end.
+        """
+        if self.directory.is_dir():
+            os.close(await self._lock())
+
     async def stop(self) -> None:
         """Ask the process to end, then make it."""
         await self._end(signal.SIGTERM)

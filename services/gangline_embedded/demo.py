@@ -30,6 +30,7 @@ from gangline_kit import loop
 from gangline_kit.clock import Clock, SystemClock
 from gangline_kit.errors import PermanentError, TemporaryError
 from gangline_kit.ids import SystemIds
+from gangline_kit.nats_server import NatsServer
 from gangline_lab import openb, philly
 from gangline_wire.command_line import Parser
 
@@ -106,6 +107,9 @@ class _Demo:
             speed=options.speed,
             seed=options.seed,
         )
+        _must_be_ours(self.out)
+        # One that was killed left its server; without its files nobody would find it any more.
+        await NatsServer(self.data / "nats").end_orphan()
         _make_empty(self.out)
         logging.basicConfig(filename=self.out / "demo.log", level=logging.WARNING)
         for line in notes(plan):
@@ -201,17 +205,21 @@ async def _fail_with(platform: Platform) -> None:
     raise PermanentError(f"a service failed: {platform.failure!r}")
 
 
-def _make_empty(out: Path) -> None:
-    """Make the folder, or empty the one an earlier demo left.
+def _must_be_ours(out: Path) -> None:
+    """The folder may be emptied.
 
     Raises:
         PermanentError: it holds something that is not the demo's, or what a demo that runs now needs.
     """
     if is_in_use(out / DATA):
         raise PermanentError(f"a demo runs in {out}; wait until it ends, or give another folder with --out")
+    if out.exists() and any(out.iterdir()) and not (out / MARK).exists():
+        raise PermanentError(f"{out} is not empty and not from a demo; give another folder with --out")
+
+
+def _make_empty(out: Path) -> None:
+    """Make the folder, or empty the one an earlier demo left."""
     if out.exists() and any(out.iterdir()):
-        if not (out / MARK).exists():
-            raise PermanentError(f"{out} is not empty and not from a demo; give another folder with --out")
         shutil.rmtree(out)
     out.mkdir(mode=0o700, parents=True, exist_ok=True)
     (out / MARK).touch()

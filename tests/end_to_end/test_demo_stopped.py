@@ -52,7 +52,7 @@ async def is_at_rest(out: Path) -> bool:
 
 async def test_a_demo_that_is_stopped_or_killed_leaves_none_of_its_commands_running(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGKILL):
+    for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGINT):
         running = await begun(out)
         async with asyncio.timeout(3 * LONG_S):
             await with_work(running, out)
@@ -62,6 +62,7 @@ async def test_a_demo_that_is_stopped_or_killed_leaves_none_of_its_commands_runn
                 # Nobody was asked: they end when nobody has looked after them for a while.
                 await until(lambda: is_at_rest(out))
         assert work_in(out) == [], number
+    assert commands_that_name(tmp_path) == [], "the next one found the server that the killed one left"
 
 
 async def test_a_demo_that_is_stopped_leaves_no_server_behind(tmp_path: Path) -> None:
