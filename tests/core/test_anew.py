@@ -9,6 +9,7 @@ from tests.make import World, group, node, role, spec
 from gangline_core import cycle, elasticity
 from gangline_core import facts as f
 from gangline_core.cluster import Pool
+from gangline_core.groups import BudgetMode
 from gangline_core.ids import NodeId
 from gangline_core.job import JobState
 from gangline_core.sizes.progress import Point, Progress
@@ -201,3 +202,16 @@ def test_a_node_that_serves_another_pool_now_is_no_place_to_make_room_on() -> No
     world.settle()
     assert all(world.job(job).state == JobState.RUNNING for job in jobs)
     assert max(held(world.state).values()) == 1
+
+
+@pytest.mark.parametrize(("hours", "size"), [(14, 1), (15, 4)])
+def test_a_gang_for_whose_new_run_its_budget_has_too_little_left_goes_on_as_it_is(hours: int, size: int) -> None:
+    """A whole run can cost 14 hours, and the present one has cost almost half of one."""
+    safe = group("lab", budget_gpu_hours=hours, budget_mode=BudgetMode.SAFE)
+    world = World(node("n1", gpus=4), groups=[safe])
+    job = gang(world, 1, "n1", group="lab", time_limit_s=3_150, grace_s=0)
+    world.wait(1_500)
+    propose(world, **{f"j{job}": 4})
+    world.settle()
+    assert world.job(job).state == JobState.RUNNING
+    assert world.job(job).sizes == {"worker": size}

@@ -14,6 +14,8 @@ from msgspec.structs import replace
 from gangline_core.facts import TaskPlacement
 from gangline_core.ids import JobId, TaskId
 from gangline_core.job import Job, Task
+from gangline_core.limits.budgets import BUDGET, worst_cost
+from gangline_core.limits.spending import run_cost
 from gangline_core.placement.gang import Gang, Seats, gang_of
 from gangline_core.placement.ranks import level_of
 from gangline_core.room.capacity import Room
@@ -137,7 +139,17 @@ def beyond(table: Table, places: Sequence[TaskPlacement], own: Sequence[Task]) -
     for task in own:
         for dimension, amount in task_amounts(task).items():
             amounts[dimension] = amounts.get(dimension, 0) - amount
-    return {dimension: amount for dimension, amount in amounts.items() if amount > 0}
+    more = {dimension: amount for dimension, amount in amounts.items() if amount > 0}
+    return {**more, **of_budget(table, table.state.kept.jobs[own[0].job])} if own else more
+
+
+def of_budget(table: Table, job: Job) -> dict[str, int]:
+    """What a gang that starts again can cost beyond what is counted of it: a whole run for the rest of one."""
+    state = table.state
+    if not state.door.safe_groups:
+        return {}
+    more = worst_cost(job.spec, state.kept.prices) - run_cost(state, job, table.now)
+    return {BUDGET: more} if more > 0 else {}
 
 
 def nodes_beyond(table: Table, seats: Seats) -> int:

@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from gangline_core.elasticity.anew import Wish, beyond, in_the_way, pack, wish
+from gangline_core.elasticity.anew import Wish, beyond, in_the_way, of_budget, pack, wish
 from gangline_core.elasticity.room import more, wanted
 from gangline_core.facts import Placement, ResizeProposed, Restart, Shrink
 from gangline_core.ids import JobId
@@ -104,7 +104,9 @@ def _move(table: Table, room: Room, job: Job, role: Role, proposal: ResizePropos
     if not starts_again(job.spec) or len(job.sizes) != 1 or not role.allows(proposal.size):
         return
     seats = seats_on(table, room, job, role, proposal.size, proposal.model)
-    if seats is None or table.ledger.fault(job, placed_amounts(table.state, seats.tasks)) is not None:
+    if seats is None:
+        return
+    if table.ledger.fault(job, {**placed_amounts(table.state, seats.tasks), **of_budget(table, job)}) is not None:
         return
     for place in seats.tasks:
         room.take(place)
