@@ -215,3 +215,16 @@ def test_a_gang_for_whose_new_run_its_budget_has_too_little_left_goes_on_as_it_i
     world.settle()
     assert world.job(job).state == JobState.RUNNING
     assert world.job(job).sizes == {"worker": size}
+
+
+@pytest.mark.parametrize(("hours", "size"), [(14, 2), (15, 1)])
+def test_nor_does_it_give_members_to_another_job_when_it_could_not_begin_again(hours: int, size: int) -> None:
+    safe = group("lab", budget_gpu_hours=hours, budget_mode=BudgetMode.SAFE)
+    world = World(node("n1", gpus=2), groups=[safe, group("other")])
+    world.set_policy(preemption=False)
+    job = gang(world, 2, "n1", group="lab", time_limit_s=3_150, grace_s=0)
+    world.wait(1_000)
+    world.submit(spec(gpus=1, group="other", priority=5))
+    world.settle()
+    assert world.job(job).state == JobState.RUNNING
+    assert world.job(job).sizes == {"worker": size}
