@@ -1,10 +1,13 @@
 """The dollhouse notices decisions that never end, and calls it no fault that much goes on outside."""
 
+from pathlib import Path
+
 import pytest
 
 from dollhouse import play as playing
 from dollhouse.plan import Ask, Event, Plan
 from dollhouse.play import play
+from gangline_wire.archive import ArchiveLine
 
 STUCK = Ask(run_s=0, code=1, retries=2, stuck_s=70, array=5, at_most=1)
 """Fails fifteen times, one after the other, and holds its GPU for seventy seconds each time."""
@@ -30,3 +33,20 @@ def test_whatever_ends_by_itself_gives_jobs_their_time_to_end_anew(monkeypatch: 
     outcome = play(Plan(seed=1, events=(Event(at_s=1, what="submit", asks=(STUCK,)),), copies=1))
     assert not any("never" in fault for fault in outcome.faults)
     assert outcome.seconds > playing.CALM_S_MAX
+
+
+@pytest.mark.parametrize(("late", "faults"), [(2, 0), (99, 1)])
+def test_the_recorder_has_a_few_seconds_for_what_came_last(
+    late: int, faults: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seed 1600670: a summary of the minute came in the moment in which archive and log were compared."""
+    reads, told = 0, playing.lines
+
+    def lacking_the_last(folder: Path) -> list[ArchiveLine]:
+        nonlocal reads
+        reads += 1
+        return list(told(folder))[: -1 if reads <= late else None]
+
+    monkeypatch.setattr(playing, "lines", lacking_the_last)
+    outcome = play(Plan(seed=1, events=(Event(at_s=1, what="submit", asks=(Ask(run_s=1),)),), copies=1))
+    assert [fault for fault in outcome.faults if "archive" in fault] == ["the archive is not the log"] * faults
