@@ -5,7 +5,7 @@ from random import Random
 import pytest
 from tests.make import World, node, spec
 
-from dollhouse.saving import FIRST_SEED, FIRST_TOLD_SEED, saving, telling
+from dollhouse.saving import FIRST_FAST_SEED, FIRST_SEED, FIRST_TOLD_SEED, in_two_models, saving, telling
 from dollhouse.wider import draw_plan
 from dollhouse.yields import Policies, yields
 from gangline_core.cluster import Policy
@@ -19,6 +19,7 @@ def test_some_runs_have_such_jobs_and_earlier_seeds_mean_what_they_meant():
     plan = draw_plan(17)
     assert all(saving(plan, Random(number)) is plan for number in range(60))
     assert telling(plan) is plan
+    assert in_two_models(plan) is plan
 
 
 def test_from_some_seed_on_they_say_how_long_they_take_truly_or_not():
@@ -26,6 +27,14 @@ def test_from_some_seed_on_they_say_how_long_they_take_truly_or_not():
     asks = [ask for plan in plans for event in plan.events for ask in event.asks]
     assert {ask.saves for ask in asks if ask.told_s} == {True}
     assert {round(ask.told_s / ask.run_s, 1) for ask in asks if ask.saves and ask.run_s > 20} == {0, 0.5, 1, 3}
+
+
+def test_from_some_seed_on_half_of_all_runs_have_gpus_of_two_models_and_jobs_that_are_faster_on_one():
+    plans = [draw_plan(seed) for seed in range(FIRST_FAST_SEED, FIRST_FAST_SEED + 40)]
+    assert 12 <= sum(plan.models == 2 for plan in plans) <= 28
+    asks = [ask for plan in plans for event in plan.events for ask in event.asks]
+    assert {ask.speed for ask in asks} == {0, 0.5, 3}
+    assert all(ask.saves for ask in asks if ask.speed)
 
 
 @pytest.mark.parametrize(

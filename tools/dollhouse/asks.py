@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from dollhouse.plan import Ask
+from dollhouse.plan import OTHER_MODEL, Ask
 from dollhouse.telling import STEP_TIME
 
 PLANTED = "s3cr3t-of-the-house"
@@ -43,6 +43,8 @@ def job_file(ask: Ask, jobs: Sequence[int], *, now_ms: int = 0, number: int = 0)
         "hold": ask.hold,
     }
     document |= {"checkpoints": True} if ask.saves else {}
+    document["attributes"] |= {f"speed_{OTHER_MODEL}": ask.speed} if ask.speed else {}
+    document |= {"elastic": {"cost": 1}} if ask.speed else {}
     document |= {"mig": ask.mig} if ask.mig else {"gpus": f"{ask.gpu_milli}m"}
     most = f"{ask.most_gib}Gi" if ask.most_gib else MOST
     document |= {"gpu_memory_most": most} if ask.tells_ms or ask.stages else {}

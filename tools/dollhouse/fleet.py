@@ -69,13 +69,20 @@ class Rack:
     """The nodes of one agent: their driver, and the machines, which go on whatever becomes of the agent."""
 
     def __init__(
-        self, name: str, gpus: Mapping[str, int], ledger: Ledger, *, orphan_s: float = 18.0, cut: int = 0
+        self,
+        name: str,
+        gpus: Mapping[str, int],
+        ledger: Ledger,
+        *,
+        orphan_s: float = 18.0,
+        cut: int = 0,
+        model: str = "V100",
     ) -> None:
-        """So many GPUs per node; so many of the first node's are cut."""
+        """So many GPUs of this model per node; so many of the first node's are cut."""
         self.name = name
         self.driver = Driver(
             [
-                _node(node, agent=name, gpus=count, cut=0 if place else cut)
+                _node(node, agent=name, gpus=count, cut=0 if place else cut, model=model)
                 for place, (node, count) in enumerate(gpus.items())
             ]
         )
@@ -101,7 +108,7 @@ class Rack:
             await tellers.close()
 
 
-def _node(name: str, *, agent: str, gpus: int, cut: int) -> Node:
+def _node(name: str, *, agent: str, gpus: int, cut: int, model: str) -> Node:
     return Node(
         id=NodeId(name),
         agent=agent,
@@ -110,7 +117,7 @@ def _node(name: str, *, agent: str, gpus: int, cut: int) -> Node:
         gpus=tuple(
             Gpu(
                 index=k,
-                model="V100",
+                model=model,
                 memory_mib=GPU_MEMORY_MIB,
                 uuid=f"GPU-{name}-{k}",
                 island=k // 2,

@@ -19,6 +19,8 @@ EVENTS_MOST = 46
 SECOND_POOL = "west"
 LATE = 59
 """What makes a delay of 0.6 s; see `troubles.delay`."""
+OTHER_MODEL = "H100"
+"""The second model of GPUs, where there are two."""
 CLOCKS_S = (-3600, -60, -5, 5, 60, 3600)
 
 
@@ -71,6 +73,8 @@ class Ask(Struct, frozen=True, omit_defaults=True):
     """With `stages`, how much of each GPU's memory it uses at most, in GiB; 0 is as much as lets two share it."""
     told_s: int = 0
     """How long it says that it runs; 0 says nothing."""
+    speed: float = 0
+    """So many times as fast it says that it is on the other model of GPUs; 0 says nothing."""
 
 
 class Event(Struct, frozen=True, omit_defaults=True):
@@ -99,6 +103,8 @@ class Plan(Struct, frozen=True, omit_defaults=True):
     """So many cards of one node are cut into slices."""
     saves: bool = False
     """Who says that it saves its work goes on where it stopped; in earlier plans all begin anew."""
+    models: int = 1
+    """Of so many models are the GPUs; the last agent's are of the second."""
 
 
 ON_SERVICES = (

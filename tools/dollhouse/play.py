@@ -128,7 +128,7 @@ def _place_of(error: BaseException) -> str:
 
 async def _story(town: Town, people: People, plan: Plan, waits: Counter[str]) -> None:
     town.ledger.saves = plan.saves
-    await town.begin(FLEETS, copies=plan.copies, doors=plan.doors, cut=plan.cut)
+    await town.begin(FLEETS, copies=plan.copies, doors=plan.doors, cut=plan.cut, models=plan.models)
     await people.settle_in(by_http=plan.doors > 0)
     waits.subtract({name: process.gate.waits for name, process in town.processes.items()})
     happening = Tasks(town.note_failure)

@@ -21,6 +21,8 @@ FIRST_SEED, PART, JOBS = 950_000, 1 / 6, 16
 """Earlier seeds keep their meaning."""
 FIRST_TOLD_SEED = 1_800_000
 """From here on most of them say how long they take."""
+FIRST_FAST_SEED = 2_000_000
+"""From here on there are two models of GPUs in half of all runs, and some say on which they are faster."""
 
 
 def saving(plan: Plan, draw: Random) -> Plan:
@@ -42,6 +44,20 @@ def telling(plan: Plan) -> Plan:
     draw = Random(f"telling {plan.seed}")
     events = [replace(one, asks=tuple(_told(ask, draw) for ask in one.asks)) for one in plan.events]
     return replace(plan, events=tuple(events))
+
+
+def in_two_models(plan: Plan) -> Plan:
+    """The plan with GPUs of two models, and speeds there of most jobs that checkpoint, or as it is."""
+    draw = Random(f"models {plan.seed}")
+    if plan.seed < FIRST_FAST_SEED or draw.random() < 0.5:
+        return plan
+    events = [replace(one, asks=tuple(_fast(ask, draw) for ask in one.asks)) for one in plan.events]
+    return replace(plan, events=tuple(events), models=2)
+
+
+def _fast(ask: Ask, draw: Random) -> Ask:
+    speed = draw.choice((0, 0.5, 3, 3))
+    return replace(ask, speed=speed) if ask.saves and not ask.stages else ask
 
 
 def _told(ask: Ask, draw: Random) -> Ask:

@@ -26,7 +26,7 @@ from dollhouse.disk import FullDisk
 from dollhouse.fleet import Rack
 from dollhouse.front import Front
 from dollhouse.machines import INTERLEAVE, Ledger
-from dollhouse.plan import COPIED
+from dollhouse.plan import COPIED, OTHER_MODEL
 from dollhouse.struck import Struck
 from dollhouse.world import Process, Run, World
 from gangline_core.door.sealed import vault_names
@@ -102,15 +102,20 @@ class Town(World):
         return self.clock.now_ms()
 
     async def begin(
-        self, fleets: Mapping[str, Mapping[str, int]], *, copies: int = 1, doors: int = 0, cut: int = 0
+        self, fleets: Mapping[str, Mapping[str, int]], *, copies: int = 1, doors: int = 0, cut: int = 0, models: int = 1
     ) -> None:
-        """Everybody moves in; returns when every node is known. So many cards of the first node are cut."""
+        """Everybody moves in; returns when every node is known. So many cards of the first node are cut.
+
+        With two `models` of GPUs the last agent's are of the other one.
+        """
         for kind, run, config in self._services():
             wanted = doors if kind == "gateway" else copies
             for copy in range(wanted if kind in COPIED else 1):
                 self.start(kind if copy == 0 else f"{kind}-{copy + 1}", run, config)
+        last = list(fleets)[-1]
         for name, nodes in fleets.items():
-            rack = self.racks[name] = Rack(name, nodes, self.ledger, cut=cut)
+            model = {"model": OTHER_MODEL} if models > 1 and name == last else {}
+            rack = self.racks[name] = Rack(name, nodes, self.ledger, cut=cut, **model)
             cut = 0
             self.start(name, rack.run, gangline_agent.config.Config(name=name))
         count = sum(map(len, fleets.values()))

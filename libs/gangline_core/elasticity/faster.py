@@ -17,9 +17,6 @@ from gangline_core.foresight.affinity import better_than
 from gangline_core.spec import Role, starts_again
 from gangline_core.state import State
 
-RUN_S_LEAST = 600
-"""A run that has not lasted so long is left alone."""
-
 
 def may_move(state: State, pool: str) -> bool:
     """True when the pool has GPUs of several models and its policy heeds what is faster: a cheap look."""
@@ -47,12 +44,12 @@ def faster(view: View) -> list[Target]:
 
 def _movable(view: View) -> Iterator[tuple[Elastic, list[str]]]:
     """Running jobs, and the models on which they win more than it costs to start again there, fastest first."""
-    kept = view.state.kept
+    kept, policy = view.state.kept, view.table.policy
     for one in at_rest(view, lambda job: starts_again(job.spec)):
         here = kept.affinities.models.get(one.job.id, "")
-        if not here or view.now - one.job.started_ms < RUN_S_LEAST * 1000:
+        if not here or view.now - one.job.started_ms < policy.yield_run_s * 1000:
             continue
-        time_left_s, cost = left_s(one, view.now), max(RESTART_COST_S, cost_s(one))
+        time_left_s, cost = left_s(one, view.now), cost_s(one) or RESTART_COST_S
         speeds = better_than(kept.affinities, one.job.spec, kept.prices, here)
         models = [model for model, speed in speeds.items() if time_left_s * (1 - 1 / speed) > cost]
         if models := [model for model in models if _accepts(one.role, model)]:
