@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from dollhouse.hands import Hands
 from dollhouse.machines import Ledger, Machines
+from dollhouse.plan import MODEL
 from dollhouse.telling import tell_steps
 from gangline_agent.app import carry
 from gangline_agent.config import Config
@@ -76,7 +77,7 @@ class Rack:
         *,
         orphan_s: float = 18.0,
         cut: int = 0,
-        model: str = "V100",
+        model: str = MODEL,
     ) -> None:
         """So many GPUs of this model per node; so many of the first node's are cut."""
         self.name = name

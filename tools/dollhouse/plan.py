@@ -19,8 +19,8 @@ EVENTS_MOST = 46
 SECOND_POOL = "west"
 LATE = 59
 """What makes a delay of 0.6 s; see `troubles.delay`."""
-OTHER_MODEL = "H100"
-"""The second model of GPUs, where there are two."""
+MODEL, OTHER_MODEL = "V100", "H100"
+"""The model of GPUs, and the second one where there are two."""
 CLOCKS_S = (-3600, -60, -5, 5, 60, 3600)
 
 

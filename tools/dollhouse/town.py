@@ -26,7 +26,7 @@ from dollhouse.disk import FullDisk
 from dollhouse.fleet import Rack
 from dollhouse.front import Front
 from dollhouse.machines import INTERLEAVE, Ledger
-from dollhouse.plan import COPIED, OTHER_MODEL
+from dollhouse.plan import COPIED, MODEL, OTHER_MODEL
 from dollhouse.struck import Struck
 from dollhouse.world import Process, Run, World
 from gangline_core.door.sealed import vault_names
@@ -114,8 +114,8 @@ class Town(World):
                 self.start(kind if copy == 0 else f"{kind}-{copy + 1}", run, config)
         last = list(fleets)[-1]
         for name, nodes in fleets.items():
-            model = {"model": OTHER_MODEL} if models > 1 and name == last else {}
-            rack = self.racks[name] = Rack(name, nodes, self.ledger, cut=cut, **model)
+            model = OTHER_MODEL if models > 1 and name == last else MODEL
+            rack = self.racks[name] = Rack(name, nodes, self.ledger, cut=cut, model=model)
             cut = 0
             self.start(name, rack.run, gangline_agent.config.Config(name=name))
         count = sum(map(len, fleets.values()))
