@@ -67,6 +67,14 @@ class KitConfig(Struct, frozen=True, kw_only=True):
 
 EMPTY_MEANS_NONE = frozenset({"first_group"})
 """Settings of which the empty text says something else than that they are not set."""
+ZERO_COUNTS = frozenset(
+    {
+        *("gather_ms", "gather_ms_max", "settle_ms", "share_wait_s", "shutdown_s"),
+        *("port", "oidc_skew_s", "orphan_s", "output_head_mib", "output_tail_mib"),
+        *("log_keep_s", "rest_s", "stall_s", "suspect_s", "at_once_s", "metrics_gpus_max"),
+    }
+)
+"""Settings that may be 0 although they are not by default: others would stop what they pace, or end what they bound."""
 
 
 def load_kit(environ: Mapping[str, str] | None = None) -> KitConfig:
@@ -111,10 +119,11 @@ def _convert(values: Mapping[str, str], kind: type[T], *, prefix: str) -> T:
     for field in structs.fields(kind):
         value = getattr(read, field.name)
         if field.name in settings and isinstance(value, int | float):
-            least = min(0, field.default) if isinstance(field.default, int | float) else 0
-            if not least <= value < inf:
-                key = prefix + field.name.upper()
-                raise ConfigError(f"{key} is {settings[field.name]}; it must be a number from {least} on")
+            usual = field.default if isinstance(field.default, int | float) else 0
+            least, may_be_0 = min(0, usual), usual <= 0 or isinstance(value, bool) or field.name in ZERO_COUNTS
+            if not least <= value < inf or (value == 0 and not may_be_0):
+                key, bound = prefix + field.name.upper(), f"from {least} on" if may_be_0 else "above 0"
+                raise ConfigError(f"{key} is {settings[field.name]}; it must be a number {bound}")
     return read
 
 

@@ -7,7 +7,7 @@ class Config(Struct, frozen=True):
     """Settings of the telemetry service (GANGLINE_TELEMETRY_*)."""
 
     loss_s: float = 30.0
-    """A node silent for longer is lost. Agents stop their tasks earlier, by themselves."""
+    """A node silent for longer is lost. Agents stop their tasks before, by themselves (GANGLINE_AGENT_BUS_LOST_S)."""
     check_s: float = 1.0
     stall_s: float = 3.0
     """When our own check comes this late, we were frozen, and silence proves nothing."""

@@ -12,7 +12,8 @@ class Door(Struct, frozen=True):
 
 class GatewayConfig(Struct, frozen=True):
     port: int = 8080
-    gather_s: float = 0.002
+    gather_ms: float = 0.002
+    heartbeat_s: float = 15.0
     is_open: bool = False
     hosts: str = ""
 
@@ -23,8 +24,8 @@ def test_what_is_not_set_has_its_default() -> None:
 
 
 def test_values_are_read_as_their_types() -> None:
-    environ = {"GANGLINE_GATEWAY_PORT": "9", "GANGLINE_GATEWAY_GATHER_S": "0.5", "GANGLINE_GATEWAY_IS_OPEN": "true"}
-    assert load(GatewayConfig, "gateway", environ) == GatewayConfig(port=9, gather_s=0.5, is_open=True)
+    environ = {"GANGLINE_GATEWAY_PORT": "9", "GANGLINE_GATEWAY_GATHER_MS": "0.5", "GANGLINE_GATEWAY_IS_OPEN": "true"}
+    assert load(GatewayConfig, "gateway", environ) == GatewayConfig(port=9, gather_ms=0.5, is_open=True)
 
 
 def test_an_unknown_setting_is_refused_naming_the_nearest_known_one() -> None:
@@ -48,11 +49,20 @@ def test_an_empty_variable_is_one_that_is_not_set() -> None:
 
 @pytest.mark.parametrize("text", ["-1", "nan", "inf", "-inf"])
 def test_a_number_that_counts_nothing_is_refused(text: str) -> None:
-    with pytest.raises(ConfigError, match=r"^GANGLINE_GATEWAY_GATHER_S is .* it must be a number from 0 on$"):
-        load(GatewayConfig, "gateway", {"GANGLINE_GATEWAY_GATHER_S": text})
+    with pytest.raises(ConfigError, match=r"^GANGLINE_GATEWAY_GATHER_MS is .* it must be a number from 0 on$"):
+        load(GatewayConfig, "gateway", {"GANGLINE_GATEWAY_GATHER_MS": text})
     assert load_kit({"GANGLINE_HTTP_PORT": "-1"}).http_port == -1, "which means that none is served"
     with pytest.raises(ConfigError, match="GANGLINE_HTTP_PORT is -2; it must be a number from -1 on"):
         load_kit({"GANGLINE_HTTP_PORT": "-2"})
+
+
+def test_what_paces_or_bounds_something_cannot_be_0_and_what_is_gathered_can() -> None:
+    with pytest.raises(ConfigError, match=r"^GANGLINE_GATEWAY_HEARTBEAT_S is 0.0; it must be a number above 0$"):
+        load(GatewayConfig, "gateway", {"GANGLINE_GATEWAY_HEARTBEAT_S": "0.0"})
+    with pytest.raises(ConfigError, match="GANGLINE_REPLICAS is 0; it must be a number above 0"):
+        load_kit({"GANGLINE_REPLICAS": "0"})
+    zeroes = {"GANGLINE_GATEWAY_GATHER_MS": "0", "GANGLINE_GATEWAY_PORT": "0", "GANGLINE_GATEWAY_IS_OPEN": "0"}
+    assert load(GatewayConfig, "gateway", zeroes) == GatewayConfig(port=0, gather_ms=0.0)
 
 
 def test_secrets_do_not_stand_in_the_refusal() -> None:
