@@ -186,6 +186,26 @@ def test_who_is_lent_room_by_the_ordering_does_not_go_first_for_its_age():
     assert [one.first_by_age for one in decided.placements] == [True, True, *[False] * 6]
 
 
+def test_who_finds_no_room_in_a_lease_keeps_none_of_the_part_from_others():
+    """The oldest asks for more than what is lent anew, since a job that is protected keeps its own."""
+    made = World(node("n1")).set_policy(
+        ordering="priority", starvation_s=STARVES_S, lease_s=STARVES_S, preemption=False, backfill_depth=0
+    )
+    made.submit_running(spec("stays", gpus=2, protected_s=-1), "n1")
+    fillers = [made.submit_running(spec(f"first-{k}", gpus=1), "n1") for k in range(6)]
+    large = made.submit(spec("large", gpus=8))
+    old = [made.submit(spec(f"old-{k}", gpus=1)) for k in range(4)]
+    made.wait(STARVES_S + 1)
+    urgent = [made.submit(spec(f"urgent-{k}", gpus=1, priority=5)) for k in range(8)]
+    made.finish(*fillers)
+    made.round()
+    lent = [one.job for one in made.state.kept.pools["default"].leases]
+    assert lent[:3] == [large, *old[:2]], "two of eight GPUs, and one that gets none"
+    made.settle()
+    assert running(made, [*old, *urgent]) == [*old[:2], *urgent[:4]]
+    assert [made.job(job).first_by_age for job in (large, *old[:2])] == [False, True, True]
+
+
 def test_where_all_go_by_age_nobody_is_counted():
     made = filled(ordering="fifo")
     one_by_one(made, 5)

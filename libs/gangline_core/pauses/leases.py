@@ -6,7 +6,7 @@ those that wait and were taken. Under the `gavel` ordering the order is by model
 there, since the parts were last worked out.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 from msgspec import Struct
@@ -15,19 +15,20 @@ from numpy.typing import NDArray
 
 from gangline_core.facts.queue import Candidate, Lease, Part, RoundOpened
 from gangline_core.ids import JobId
-from gangline_core.job import Job, JobState
+from gangline_core.job import Job, JobState, Task
 from gangline_core.kept import PoolState
 from gangline_core.limits.budgets import price_of
 from gangline_core.making_room.losses import is_protected, makes_up_ms
 from gangline_core.ordering import rank
 from gangline_core.ordering.gavel import models_of, parts_by_model, speeds_of
 from gangline_core.reasons import Reason, ReasonCode
+from gangline_core.room.capacity import Room
 from gangline_core.scoring.attained import attained
 from gangline_core.scoring.first_by_age import Amounts, goes_first_on_a_part, is_part_left
 from gangline_core.scoring.waiting import Waiting
 from gangline_core.sharing.beside import INTERLEAVED
 from gangline_core.sharing.grouping import grouped, may_regroup
-from gangline_core.spec import ServiceClass, gpu_milli_wanted
+from gangline_core.spec import JobSpec, ServiceClass, gpu_milli_wanted
 from gangline_core.state import State
 
 RESET_MS = 1_000_000
@@ -91,7 +92,8 @@ def lend(state: State, pool: PoolState, candidates: Sequence[Candidate], now: in
     waiting = [state.kept.jobs[candidate.job] for candidate in candidates]
     both = Waiting.of(state, pool, [*waiting, *running], now=now)
     if pool.policy.ordering != ORDERED_BY_PART:
-        ranking = rank(both, starving=_first_by_age(both, waiting=len(waiting)))
+        free = free_by_model(state, state.room(pool.pool.name), running_jobs)
+        ranking = rank(both, starving=_first_by_age(both, free, waiting=len(waiting)))
         ranked = _firm_first(state, [JobId(job) for job in ranking.ids.tolist()])
         if pool.policy.sharing == INTERLEAVED:
             companies = grouped(state, pool, ranked, running_jobs)
@@ -109,10 +111,11 @@ def lend(state: State, pool: PoolState, candidates: Sequence[Candidate], now: in
     return Lent(leases=tuple(_by_part(state, pool, both, known=known, had=had, owed=owed)), parts=parts)
 
 
-def _first_by_age(both: Waiting, *, waiting: int) -> NDArray[np.bool_]:
+def _first_by_age(both: Waiting, free: dict[str, int], *, waiting: int) -> NDArray[np.bool_]:
     """Which of those that wait and starve go first: those that have what is left of their part of the pool, if taken.
 
-    All of a pool may be lent anew at once, and if all of them went first a busy pool would be lent by age alone.
+    All of a pool may be lent anew at once, and if all of them went first a busy pool would be lent by age alone. Whom
+    what is `free` and lent is too little for keeps nobody back: it goes first, and will have none of the part.
     """
     starving = both.starving & (np.arange(len(both)) < waiting)
     policy, name = both.policy, both.pool.pool.name
@@ -124,7 +127,7 @@ def _first_by_age(both: Waiting, *, waiting: int) -> NDArray[np.bool_]:
         if not starving[row]:
             continue
         job = both.jobs[row]
-        if job.service_class != ServiceClass.OPPORTUNISTIC:
+        if job.service_class != ServiceClass.OPPORTUNISTIC and _take(free, job.spec):
             used = used.plus(Amounts.of(job.spec), 1)
     return starving
 
@@ -285,18 +288,40 @@ def taken(state: State, leases: Sequence[Lease], free: dict[str, int], holding: 
         job = state.job(lease.job)
         if job is None or lease.job in chosen or (job.state != JobState.WAITING and lease.job not in holding):
             continue
-        wanted = gpu_milli_wanted(job.spec)
-        accepted = {model.lower() for role in job.spec.roles for model in role.resources.gpu_models}
-        model = lease.model
-        if model and accepted and model not in accepted:
-            continue
-        models = [model] if model else [one for one in left if not accepted or one in accepted]
-        if sum(left.get(one, 0) for one in models) < wanted:
-            continue
-        chosen[lease.job] = model
-        held = holding.get(lease.job, "")
-        for one in sorted(models, key=lambda name: (name != held, name)):
-            part = min(wanted, max(0, left.get(one, 0)))
-            left[one] = left.get(one, 0) - part
-            wanted -= part
+        if _take(left, job.spec, model=lease.model, held=holding.get(lease.job, "")):
+            chosen[lease.job] = lease.model
     return chosen
+
+
+def free_by_model(state: State, room: Room, running: Iterable[Job]) -> dict[str, int]:
+    """GPU thousandths by model that are free or lent to these jobs, on nodes of this room."""
+    free: dict[str, int] = {}
+    for number, kind in enumerate(room.layout.kinds):
+        there = int(room.milli[room.layout.kind == number].clip(0).sum())
+        free[kind.model] = free.get(kind.model, 0) + there
+    for job in running:
+        for task in in_room(state, room, job):
+            model = task.gpu_model.lower()
+            free[model] = free.get(model, 0) + task.gpu_milli
+    return free
+
+
+def in_room(state: State, room: Room, job: Job) -> list[Task]:
+    """The job's tasks on nodes that still serve the pool: what others have is nobody's here."""
+    return [task for task in state.tasks_of(job) if task.node in room.layout.row]
+
+
+def _take(left: dict[str, int], spec: JobSpec, *, model: str = "", held: str = "") -> bool:
+    """Take what a job asks for from what is left, first of the model that it holds; False when that is too little."""
+    wanted = gpu_milli_wanted(spec)
+    accepted = {name.lower() for role in spec.roles for name in role.resources.gpu_models}
+    if model and accepted and model not in accepted:
+        return False
+    models = [model] if model else [one for one in left if not accepted or one in accepted]
+    if sum(left.get(one, 0) for one in models) < wanted:
+        return False
+    for one in sorted(models, key=lambda name: (name != held, name)):
+        part = min(wanted, max(0, left.get(one, 0)))
+        left[one] = left.get(one, 0) - part
+        wanted -= part
+    return True

@@ -10,10 +10,10 @@ import numpy as np
 from gangline_core.facts import TaskPlacement
 from gangline_core.foresight.forecast import held_by
 from gangline_core.ids import JobId
-from gangline_core.job import Job, JobState, Task
+from gangline_core.job import Job, JobState
 from gangline_core.making_room.claims import is_kept_out
 from gangline_core.making_room.preemption import Preemptor
-from gangline_core.pauses.leases import renewable, taken
+from gangline_core.pauses.leases import free_by_model, in_room, renewable, taken
 from gangline_core.reserving.promised import has_all
 from gangline_core.room.capacity import Room
 from gangline_core.seating import Found, find_seats
@@ -42,7 +42,7 @@ def rotate(table: Table, preemptor: Preemptor, *, behind: frozenset[JobId] = fro
     holding = {job: model_held(table, own) for job, own in running.items()}
     settled = _settled(table) | _kept_out(table)
     open_leases = [lease for lease in leases if lease.job not in settled]
-    chosen = taken(table.state, open_leases, _free(table, running), holding)
+    chosen = taken(table.state, open_leases, free_by_model(table.state, table.room, running.values()), holding)
     order = {lease.job: k for k, lease in reversed(list(enumerate(leases)))}
     losers = [running[job] for job in _last_first(running, order) if job not in chosen]
     movers = [running[job] for job in chosen if job in running and chosen[job] not in ("", holding[job])]
@@ -69,25 +69,6 @@ def model_held(table: Table, job: Job) -> str:
 
 def _last_first(running: dict[JobId, Job], order: dict[JobId, int]) -> list[JobId]:
     return sorted(running, key=lambda job: (-order.get(job, len(order)), -job))
-
-
-def _free(table: Table, running: dict[JobId, Job]) -> dict[str, int]:
-    """GPU thousandths by model that are free or lent."""
-    room = table.room
-    free: dict[str, int] = {}
-    for number, kind in enumerate(room.layout.kinds):
-        there = int(room.milli[room.layout.kind == number].clip(0).sum())
-        free[kind.model] = free.get(kind.model, 0) + there
-    for job in running.values():
-        for task in _in_pool(table, job):
-            model = task.gpu_model.lower()
-            free[model] = free.get(model, 0) + task.gpu_milli
-    return free
-
-
-def _in_pool(table: Table, job: Job) -> list[Task]:
-    """The job's tasks on nodes that still serve the pool: what others have is nobody's here."""
-    return [task for task in table.state.tasks_of(job) if task.node in table.room.layout.row]
 
 
 def _settled(table: Table) -> set[JobId]:
@@ -118,7 +99,7 @@ def _move(table: Table, preemptor: Preemptor, movers: dict[JobId, str], *, loser
     seats, room = _seated(table, movers, losers)
     for loser in reversed(losers):
         # The last in the order goes first: those before it stay where nobody comes.
-        tasks = [task for task in _in_pool(table, loser) if task.id not in table.leaving]
+        tasks = [task for task in in_room(table.state, room, loser) if task.id not in table.leaving]
         if all(has_all(room, room.layout.row[task.node], task) for task in tasks):
             for task in tasks:
                 room.take(task)
@@ -143,7 +124,7 @@ def _seated(
         moving = {job: model for job, model in movers.items() if job not in staying}
         room = table.settled()
         for job in (*losers, *(table.state.kept.jobs[job] for job in moving)):
-            for task in _in_pool(table, job):
+            for task in in_room(table.state, room, job):
                 if task.id not in table.leaving:
                     room.give(task)
         seats: dict[JobId, tuple[TaskPlacement, ...]] = {}
