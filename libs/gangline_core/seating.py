@@ -12,6 +12,7 @@ from gangline_core.cluster import Pool, model_of
 from gangline_core.foresight.affinity import Tiers
 from gangline_core.ids import JobId
 from gangline_core.job import Job
+from gangline_core.limits.budgets import cost_alike
 from gangline_core.limits.model_limits import broken_models, may_mix, with_less, without_used
 from gangline_core.limits.quota import JOBS, Ledger, job_amounts, minimum_sizes
 from gangline_core.placement import Placer
@@ -131,11 +132,16 @@ class Seating(Struct):
         return numbers.get(job.id, -job.id)
 
     def liked(self, job: Job) -> Tiers:
-        """On which GPU models jobs like this one were faster, so that it is tried there first."""
-        kept = self.state.kept
-        if not (kept.affinities.tiers or job.spec.attributes) or not kept.pools[self.pool.name].policy.model_affinity:
+        """On which GPU models jobs like this one were faster, so that it is tried there first.
+
+        None where the pool's models cost differently, as that choice is its user's.
+        """
+        kept, pool = self.state.kept, self.pool.name
+        if not (kept.affinities.tiers or job.spec.attributes) or not kept.pools[pool].policy.model_affinity:
             return ()
-        return kept.affinities.of(job.spec, kept.prices)
+        if not cost_alike(kept.prices, self.state.room(pool).layout.by_number):
+            return ()
+        return kept.affinities.of(job.spec)
 
     @contextmanager
     def only(self, job: Job, model: str) -> Iterator[None]:

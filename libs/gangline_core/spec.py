@@ -28,6 +28,10 @@ class ServiceClass(StrEnum):
     """Runs on what nobody needs; first victim, never evicts anybody, ignored by guarantees."""
 
 
+PODS = "gangline.dev/pods"
+"""Label of a job that is pods which somebody else made: gone, they do not come again, and what comes is another job."""
+
+
 class ResizeKind(StrEnum):
     """What a resize is for a job: how its members are told, and what becomes of those that stay."""
 
@@ -326,7 +330,7 @@ def may_pause(spec: JobSpec) -> bool:
 
 def starts_again(spec: JobSpec) -> bool:
     """True when the job goes on where it stopped once it starts anew: it said so, or its sizes change that way."""
-    return spec.checkpoints or spec.elastic.kind == ResizeKind.RESTART
+    return (spec.checkpoints and PODS not in spec.labels) or spec.elastic.kind == ResizeKind.RESTART
 
 
 def may_take(spec: JobSpec) -> bool:

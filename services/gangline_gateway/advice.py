@@ -2,6 +2,7 @@
 
 from gangline_core.foresight.affinity import told_speeds
 from gangline_core.foresight.right_size import from_history, usable_memory_mib
+from gangline_core.limits.budgets import cost_alike
 from gangline_core.spec import JobSpec
 from gangline_core.state import State
 from gangline_wire.durations import show_seconds
@@ -20,7 +21,7 @@ def advice(state: State, spec: JobSpec) -> tuple[str, ...]:
 def _affinity(state: State, spec: JobSpec) -> tuple[str, ...]:
     """On which GPU models jobs like it were fastest, and what the system makes of that."""
     known = state.kept.affinities
-    tiers = known.of(spec, {})
+    tiers = known.of(spec)
     if len(tiers) < 2:
         return ()
     written = {gpu.model.lower(): gpu.model for node in state.kept.nodes.values() for gpu in node.gpus}
@@ -39,7 +40,7 @@ def _affinity(state: State, spec: JobSpec) -> tuple[str, ...]:
         then = "the job names its models itself"
     elif not state.kept.pools[spec.pool].policy.model_affinity:
         then = "the pool's policy has model_affinity off"
-    elif not known.of(spec, state.kept.prices):
+    elif not cost_alike(state.kept.prices, state.room(spec.pool).layout.by_number):
         then = "they cost differently, so name the models that it may go to"
     else:
         then = f"it goes to {best} first where there is room"

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from gangline_core.door.arrays import lookup
 from gangline_core.groups import ancestors
-from gangline_core.spec import JobSpec
+from gangline_core.spec import PODS, JobSpec
 from gangline_core.state import State
 from gangline_kubernetes.config import Config
 from gangline_kubernetes.names import LABEL_CLUSTER, NOTE_GROUP, NOTE_USER
@@ -15,7 +15,7 @@ from gangline_wire.bounds import beyond
 LABEL_NAMESPACE = "gangline.dev/namespace"
 LABEL_NAME = "gangline.dev/name"
 LABEL_UID = "gangline.dev/uid"
-LABEL_PODS = "gangline.dev/pods"
+LABEL_PODS = PODS
 """Uids of the pods of an adopted job, in the order of its roles and their members."""
 
 LABEL_OWNER = "gangline.dev/owner"

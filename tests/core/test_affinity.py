@@ -91,6 +91,21 @@ def test_where_models_cost_differently_the_user_chooses() -> None:
     assert where(known, spec(**WISH)) == "z0"
 
 
+def test_so_he_does_where_nothing_is_known_of_the_model_that_costs_less() -> None:
+    told = spec(**WISH, attributes={"speed_h100": 3.0})
+    known = world()
+    known.state.kept.prices.update({"h100": 3_000})
+    assert where(known, told).startswith("v"), "of others it says nothing"
+    known.state.kept.prices.update({"*": 3_000})
+    assert where(known, told) == "z0", "all cost as much"
+    known = World(*(node(f"v{k}", gpus=4, model="V100") for k in range(2)), node("z0", gpus=4, model="H100"))
+    known.see(*(node(f"t{k}", gpus=4, model="T4") for k in range(3)))
+    known.state.kept.prices.update({"v100": 2_000, "h100": 2_000})
+    learn(known, spec(**WISH), "v0", 600, 610, 640)
+    learn(known, spec(**WISH), "z0", 200, 210, 240)
+    assert where(known, spec(**WISH)).startswith("t"), "two models of one price, and a common one that costs less"
+
+
 def test_a_limit_on_the_faster_model_keeps_nobody_waiting() -> None:
     known = World(
         node("v0", gpus=4, model="V100"),

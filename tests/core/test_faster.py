@@ -7,8 +7,10 @@ from tests.make import World, gpu_amount, group, node, spec
 
 from gangline_core import elasticity
 from gangline_core import facts as f
+from gangline_core.ids import JobId, NodeId
 from gangline_core.job import JobState
-from gangline_core.spec import Elastic, ResizeKind
+from gangline_core.reserving.windows import Window
+from gangline_core.spec import PODS, Elastic, ResizeKind
 
 SPEEDS = {"speed_v100": 1.0, "speed_h100": 3.0}
 
@@ -66,6 +68,11 @@ def test_it_moves_when_they_are_free_and_then_stays() -> None:
         pytest.param({"gpu_models": ("V100",)}, {}, id="it does not accept them"),
         pytest.param({"estimate_s": 7_230}, {}, id="it is soon over"),
         pytest.param({"group": "few"}, {}, id="a limit"),
+        pytest.param({"preemptible": False}, {}, id="nobody is to stop it"),
+        pytest.param({"protected_s": -1}, {}, id="it is protected"),
+        pytest.param({"protected_s": 7_201}, {}, id="it is protected still"),
+        pytest.param({"stays": 1}, {}, id="its tasks stay"),
+        pytest.param({"labels": {PODS: "a b"}}, {}, id="its pods do not come again"),
         pytest.param({}, {"model_affinity": False}, id="the policy leaves it"),
         pytest.param({}, {"elastic_growth": False}, id="nothing running is changed"),
         pytest.param(
@@ -92,6 +99,60 @@ def test_a_run_that_has_just_begun_is_left_alone() -> None:
     assert proposals(world) == []
     world.finish(world.submit_running(spec(gpus=1), "v0"))
     assert proposals(world.wait(400)) != []
+
+
+def test_it_does_not_move_where_models_cost_differently() -> None:
+    world, _, other = slow_one({"attributes": {"speed_h100": 3.0}})
+    world.state.kept.prices.update({"h100": 3_000})
+    world.wait(7200).finish(other)
+    assert proposals(world) == [], "who pays chooses"
+    world.state.kept.prices.update({"h100": 1_000})
+    assert proposals(world) != []
+
+
+def test_it_does_not_move_into_a_window() -> None:
+    world, _, other = slow_one({"time_limit_s": 50_000})
+    start_ms = world.at + 30_000_000
+    window = Window("bios", "default", start_ms, start_ms + 3_600_000, nodes=(NodeId("z0"),))
+    world.tell("admission", f.WindowSet(window=window, by="root"))
+    world.wait(7200).finish(other)
+    assert proposals(world) == []
+    world.tell("admission", f.WindowRemoved(name="bios", by="root"))
+    assert proposals(world) != []
+
+
+@pytest.mark.parametrize(
+    ("what", "state", "attempt", "place"),
+    [
+        pytest.param(f.NodeLost(node=NodeId("z0"), silent_ms=30_000), JobState.RUNNING, 2, {"v0"}, id="lost there"),
+        pytest.param(f.NodeLost(node=NodeId("v0"), silent_ms=30_000), JobState.RUNNING, 2, {"z0"}, id="lost here"),
+        pytest.param(f.GpuFailed(node=NodeId("v0"), gpu=0, problem="Xid 79"), JobState.RUNNING, 2, {"z0"}, id="sick"),
+        pytest.param(
+            f.WindowSet(window=Window("bios", "default", 0, 1 << 50, nodes=(NodeId("z0"),)), by="root"),
+            JobState.RUNNING,
+            2,
+            {"v0"},
+            id="a window",
+        ),
+        pytest.param(f.CancelRequested(job=JobId(2), by="ada"), JobState.CANCELLED, 1, set[str](), id="cancelled"),
+        pytest.param(f.HoldSet(job=JobId(2), held=True, by="ada"), JobState.SUSPENDED, 1, set[str](), id="held"),
+    ],
+)
+def test_what_comes_between_costs_it_no_more_than_that_start(
+    what: f.Fact, state: JobState, attempt: int, place: set[str]
+) -> None:
+    world, job, other = slow_one({})
+    world.wait(7200).finish(other)
+    world.tell("elastic.default", *proposals(world))
+    world.round()
+    assert world.job(job).state == JobState.STOPPING
+    is_seen = isinstance(what, f.NodeLost | f.GpuFailed)
+    world.tell("telemetry" if is_seen else "admission", what)
+    world.settle()
+    moved = world.job(job)
+    assert (moved.state, moved.attempt, {task.node for task in world.tasks(job)}) == (state, attempt, place)
+    assert (moved.retries_used, moved.preemptions, moved.losses) == (0, 0, 0)
+    assert not world.state.kept.claims
 
 
 def test_who_waits_has_them_first() -> None:

@@ -14,13 +14,19 @@ from gangline_core.elasticity.locality import MOVES_MAX, at_rest
 from gangline_core.elasticity.view import Elastic, Target, View
 from gangline_core.elasticity.worth import RESTART_COST_S, cost_s, left_s
 from gangline_core.foresight.affinity import better_than
+from gangline_core.job import Job
+from gangline_core.limits.budgets import cost_alike
 from gangline_core.spec import Role, starts_again
 from gangline_core.state import State
 
 
 def may_move(state: State, pool: str) -> bool:
-    """True when the pool has GPUs of several models and its policy heeds what is faster: a cheap look."""
-    return state.kept.pools[pool].policy.model_affinity and len(state.room(pool).layout.by_number) > 1
+    """True when the pool has GPUs of several models, all for one price, and its policy heeds what is faster.
+
+    A cheap look.
+    """
+    kept, models = state.kept, state.room(pool).layout.by_number
+    return kept.pools[pool].policy.model_affinity and len(models) > 1 and cost_alike(kept.prices, models)
 
 
 def faster(view: View) -> list[Target]:
@@ -45,15 +51,22 @@ def faster(view: View) -> list[Target]:
 def _movable(view: View) -> Iterator[tuple[Elastic, list[str]]]:
     """Running jobs, and the models on which they win more than it costs to start again there, fastest first."""
     kept, policy = view.state.kept, view.table.policy
-    for one in at_rest(view, lambda job: starts_again(job.spec)):
+    for one in at_rest(view, lambda job: _lets_go(job, view.now)):
         here = kept.affinities.models.get(one.job.id, "")
         if not here or view.now - one.job.started_ms < policy.yield_run_s * 1000:
             continue
         time_left_s, cost = left_s(one, view.now), cost_s(one) or RESTART_COST_S
-        speeds = better_than(kept.affinities, one.job.spec, kept.prices, here)
+        speeds = better_than(kept.affinities, one.job.spec, here)
         models = [model for model, speed in speeds.items() if time_left_s * (1 - 1 / speed) > cost]
         if models := [model for model in models if _accepts(one.role, model)]:
             yield one, models
+
+
+def _lets_go(job: Job, now: int) -> bool:
+    """True for a job that goes on where it stopped, and let nobody promise it that it would not be stopped."""
+    spec = job.spec
+    is_protected = spec.protected_s < 0 or now < job.started_ms + spec.protected_s * 1000
+    return starts_again(spec) and spec.preemptible and not (is_protected or spec.stays)
 
 
 def _accepts(role: Role, model: str) -> bool:

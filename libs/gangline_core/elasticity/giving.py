@@ -116,10 +116,11 @@ def _move(table: Table, room: Room, job: Job, role: Role, proposal: ResizePropos
 
 
 def seats_on(table: Table, room: Room, job: Job, role: Role, size: int, model: str) -> Seats | None:
-    """Seats of another model, beside what the job has now."""
+    """Seats of another model, beside what the job has now, for a run that begins now."""
     gang = gang_of(job.spec, {role.name: size}, table.pool.pool)
     need = replace(need_of(role, size), models=(model.lower(),))
-    return table.seating.placer(room, replace(gang, needs=(need,)))
+    closed = table.seating.closures.nodes(job.spec)
+    return table.seating.placer(room, replace(gang, needs=(need,), excluded=(*gang.excluded, *closed)))
 
 
 def _take_back(table: Table, job: Job, role: Role, wanted_size: int) -> None:

@@ -74,18 +74,17 @@ class Affinities(Struct):
         """Per model how many runs of jobs like this one are known, and how long the middle one took in ms."""
         return {model: (len(own), middle(sorted(own))) for model, own in self.runs.get(classes(spec)[0], {}).items()}
 
-    def of(self, spec: JobSpec, prices: Mapping[str, int]) -> Tiers:
-        """Which models the job likes most; none where they cost differently, as that choice is its user's."""
+    def of(self, spec: JobSpec) -> Tiers:
+        """Which models the job likes most."""
         speeds = told_speeds(spec) if spec.attributes else {}
-        tiers = told_tiers(speeds) if speeds else self.tiers.get(classes(spec)[0], ()) if self.tiers else ()
-        if tiers and prices and len({prices.get(model) for tier in tiers for model in tier if model}) > 1:
-            return ()
-        return tiers
+        if speeds:
+            return told_tiers(speeds)
+        return self.tiers.get(classes(spec)[0], ()) if self.tiers else ()
 
 
-def better_than(known: Affinities, spec: JobSpec, prices: Mapping[str, int], here: str) -> dict[str, float]:
+def better_than(known: Affinities, spec: JobSpec, here: str) -> dict[str, float]:
     """Models that the job likes more than the one it is on, fastest first, and by what factor it is faster there."""
-    place = {model: tier for tier, models in enumerate(known.of(spec, prices)) for model in models}
+    place = {model: tier for tier, models in enumerate(known.of(spec)) for model in models}
     last = place.get(here, place.get(OTHERS, 0))
     models = [
         model for model in sorted(place, key=lambda model: (place[model], model)) if model and place[model] < last

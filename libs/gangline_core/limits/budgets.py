@@ -5,7 +5,7 @@ costs what it uses, one of 2500 two and a half times that. In mode `safe` every 
 can still cost, so that what starts can end inside the budget.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec import Struct
 
@@ -36,6 +36,11 @@ class SafeBudget(Struct, frozen=True):
 def price_of(prices: Mapping[str, int], model: str) -> int:
     """What a GPU of the model costs, in thousandths."""
     return prices.get(model.lower(), prices.get(ANY_MODEL, PRICE_MILLI))
+
+
+def cost_alike(prices: Mapping[str, int], models: Iterable[str]) -> bool:
+    """True when a GPU of each of these models costs as much as one of any other."""
+    return not prices or len({price_of(prices, model) for model in models}) < 2
 
 
 def cost_of(usage: int, prices: Mapping[str, int], model: str) -> int:
