@@ -5,10 +5,12 @@ import logging
 from gangline_core.facts import Fact, GangHung, GpuFailed, GpuTrespassed, JobReclaimed, NodeLost, StragglersSeen
 from gangline_core.fold import Message
 from gangline_core.step import Step
+from gangline_kit.errors import TemporaryError
 from gangline_kit.lane import Lane
 from gangline_kit.leader import lead
 from gangline_kit.service import Site
 from gangline_telemetry.believed import believed
+from gangline_telemetry.clusters import Clusters
 from gangline_telemetry.config import Config
 from gangline_telemetry.gauges import text
 from gangline_telemetry.health import Watch
@@ -20,6 +22,7 @@ from gangline_telemetry.trespass import Trespass
 from gangline_wire import subjects
 from gangline_wire.codec import CodecError, decode
 from gangline_wire.samples import Samples
+from gangline_wire.streams import LEASES
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +40,7 @@ class Listener:
         self.site = site
         self.config = config
         self.watch = Watch(config, site.clock.monotonic_s())
-        self.starts, self.relapses = Starts(config), Relapses(config)
+        self.starts, self.relapses, self.clusters = Starts(config), Relapses(config), Clusters(config)
         self.stories = Stories()
         self.stragglers = Stragglers(config)
         self.trespass = Trespass()
@@ -49,7 +52,7 @@ class Listener:
         self.watch = Watch(self.config, clock.monotonic_s())
         self.stories = Stories(self.site.follower.state, clock.monotonic_s())
         self.starts, self.stragglers = Starts(self.config), Stragglers(self.config)
-        self.relapses = Relapses(self.config)
+        self.relapses, self.clusters = Relapses(self.config), Clusters(self.config)
         self.trespass = Trespass()
         with self.site.follower.listening(self.note):
             await self._listen(lane)
@@ -95,10 +98,12 @@ class Listener:
                     self.watch.forgive(now_s)
                 last_s = now_s
                 state = self.site.follower.state
+                await self._look_for_clusters(now_s)
                 if self.watch.busy.is_due(now_s):
                     self.stories.compare(state, self.watch.busy, now_s)
                 facts = (
                     *self.watch.judge(state, now_s),
+                    *self.clusters.judge(state, now_s),
                     *self.starts.judge(state, self.site.now_ms()),
                     *self.relapses.judge(state, self.site.now_ms()),
                     *self.stories.judge(state, now_s),
@@ -110,6 +115,16 @@ class Listener:
                     self._count(facts)
         finally:
             await self.site.bus.unsubscribe(subscription)
+
+    async def _look_for_clusters(self, now_s: float) -> None:
+        """Ask, now and then, whether somebody leads the lane of each cluster; without an answer nobody was silent."""
+        leases = self.site.bus.kv(LEASES.name)
+        for agent in self.clusters.due(self.site.follower.state, now_s):
+            try:
+                self.clusters.hear(agent, now_s, leads=await leases.get(agent) is not None)
+            except TemporaryError as error:
+                log.info("whether somebody speaks for %s is not known: %s", agent, error)
+                self.clusters.forgive(agent)
 
     async def hear(self, subject: str, data: bytes, headers: dict[str, str]) -> None:
         """Take in one agent's samples; what cannot be read is counted and dropped."""

@@ -8,6 +8,8 @@ class Config(Struct, frozen=True):
 
     loss_s: float = 30.0
     """A node silent for longer is lost. Agents stop their tasks before, by themselves (GANGLINE_AGENT_BUS_LOST_S)."""
+    cluster_away_s: float = 60.0
+    """A Kubernetes cluster whose service is away for longer takes no new work until it is back; what runs goes on."""
     check_s: float = 1.0
     stall_s: float = 3.0
     """When our own check comes this late, we were frozen, and silence proves nothing."""

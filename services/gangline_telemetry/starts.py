@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from gangline_core.facts import DrainSet, ExitCause, Fact, NodeQuarantined, TaskExited, TaskStarted
 from gangline_core.ids import JobId, NodeId, TaskId
+from gangline_core.room.away import is_unspoken_for
 from gangline_core.room.troubles import NONE
 from gangline_core.state import State
 from gangline_telemetry.config import Config
@@ -113,6 +114,9 @@ class Starts:
         facts: list[Fact] = []
         for name, node in sorted(state.kept.nodes.items()):
             record = self.nodes.get(name)
+            if is_unspoken_for(node):
+                # It is opened when somebody speaks for its cluster again, and not by time.
+                continue
             if node.quarantine:
                 closed = state.kept.troubles.get(name, NONE).closed
                 wait_s = self.config.retest_s * (1 << min(max(closed - 1, 0), DOUBLINGS_MAX))

@@ -12,12 +12,13 @@ from gangline_core import facts as f
 from gangline_core.cluster import Pool
 from gangline_core.fold import Message
 from gangline_core.groups import ancestors, holders, user_key
-from gangline_core.ids import JobId, TaskId, task_id
+from gangline_core.ids import JobId, NodeId, TaskId, task_id
 from gangline_core.job import Job, JobState, Task, TaskState
 from gangline_core.limits.calendar import next_change_ms
 from gangline_core.limits.rungs import folded, group_limit, seasons_of, user_limit
 from gangline_core.making_room.claims import gives_up_ms
 from gangline_core.making_room.losses import BY_SERVICE, BY_SLICE, effective_priority
+from gangline_core.room.away import is_unspoken_for
 from gangline_core.scoring.yield_queue import BY_YIELD
 from gangline_core.sharing.regroup import BY_LEASE
 from gangline_core.spec import JobSpec, ServiceClass
@@ -59,6 +60,7 @@ class History:
         self._rounds: dict[tuple[str, str, int], None] = {}
         self._started: dict[tuple[TaskId, int], None] = {}
         self._tasks: dict[TaskId, Task] = {}
+        self._unspoken: frozenset[NodeId] = frozenset()
         self._claims: dict[JobId, tuple[f.Claim, int]] = {}
         self._give_up: dict[JobId, int] = {}
         """When each claim stops waiting, as it was known before the message that is looked at."""
@@ -99,6 +101,7 @@ class History:
         yield from self._ends(message, step)
         yield from (f"job {job} was accepted and is not there" for job in self._missing(state))
         self._tasks = dict(state.kept.tasks)
+        self._unspoken = frozenset(name for name, node in state.kept.nodes.items() if is_unspoken_for(node))
         self._claims = {job: self._made(claim, message.seq) for job, claim in state.kept.claims.items()}
         self._give_up = {job: gives_up_ms(state, claim) for job, claim in state.kept.claims.items()}
         self._usage = {holder: dict(used) for holder, used in state.usage.items()}
@@ -163,7 +166,7 @@ class History:
     # --- who gives room back ------------------------------------------------------------------------------
 
     def _gone(self, state: State, message: Message) -> Iterator[str]:
-        """Room comes back when the node's own agent saw it empty, or by the word that a lost machine is gone."""
+        """Room comes back when the node's own agent saw it empty, or by the word that an untold machine is gone."""
         seen, said = set[TaskId](), set[TaskId]()
         for fact in message.facts:
             if isinstance(fact, f.GpusEmpty):
@@ -180,7 +183,8 @@ class History:
             if name in state.kept.tasks:
                 continue
             node = state.kept.nodes.get(task.node)
-            is_said = name in said and node is None and task.state == TaskState.LOST and message.lane == "admission"
+            is_untold = task.state == TaskState.LOST or task.node in self._unspoken
+            is_said = name in said and node is None and is_untold and message.lane == "admission"
             if not is_said and (
                 name not in seen or node is None or message.lane not in (f"agent.{node.agent}", node.agent)
             ):

@@ -15,6 +15,7 @@ from gangline_core.cluster import Node
 from gangline_core.counted import counted
 from gangline_core.groups import ROOT, Group, Token, User, user_key
 from gangline_core.ids import NodeId
+from gangline_core.room.away import is_unspoken_for
 from gangline_core.settings.amounts import Problem
 from gangline_core.state import State
 
@@ -47,11 +48,11 @@ def check_node_removal(state: State, name: NodeId, *, gone: bool) -> Problem | N
     node = state.kept.nodes.get(name)
     if node is None:
         return Problem("not_found", f"there is no node {name}", "node")
-    if not node.lost:
+    if not node.lost and not is_unspoken_for(node):
         return Problem("conflict", _of_one_that_is_there(node), "node")
     tasks = len(state.node_tasks[name])
-    if tasks and not gone:
-        seen = f"nobody saw {counted(tasks, 'task')} end on node {name}"
+    if (tasks or not node.lost) and not gone:
+        seen = f"nobody saw {counted(tasks, 'task')} end on node {name}" if tasks else node.quarantine
         message = f"{seen}; if nothing runs there any more, say so: `gangline forget {name} --gone`"
         return Problem("conflict", message, "gone")
     return None
@@ -62,7 +63,8 @@ def _of_one_that_is_there(node: Node) -> str:
     if dot:
         return (
             f"node {node.id} is there; that it is lost is the word of cluster {cluster}, whose service tells when it "
-            f"is gone from there. `gangline drain {node.id}` keeps work from it"
+            f"is gone from there, or an administrator's once that service has been away for a minute. "
+            f"`gangline drain {node.id}` keeps work from it"
         )
     return f"node {node.id} is there; stop its agent, and wait until it counts as lost"
 

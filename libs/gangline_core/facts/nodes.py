@@ -24,7 +24,7 @@ class NodeAssigned(FactBase, frozen=True, tag=True):
 
 
 class NodeForgotten(FactBase, frozen=True, tag=True):
-    """A lost node is no more: it is taken off the books, and what nobody saw end on it counts as gone.
+    """A lost node, or one of a cluster whose service is away, is no more: what nobody saw end on it counts as gone.
 
     It does nothing where the node is there again, or holds other tasks. If it ever comes back it is a new one.
     """

@@ -16,6 +16,7 @@ from gangline_core.foresight.past_use import added
 from gangline_core.ids import NodeId
 from gangline_core.job import LIVE, Outcome
 from gangline_core.reasons import Reason, ReasonCode
+from gangline_core.room.away import is_unspoken_for
 from gangline_core.room.troubles import note_closed, note_event
 from gangline_core.sharing.beside import BY_USE
 from gangline_core.sharing.minding import lets_in
@@ -26,13 +27,16 @@ from gangline_core.step import Step
 def node_lost(state: State, fact: f.NodeLost, step: Step) -> None:
     """A node was silent for too long."""
     node = state.kept.nodes.get(fact.node)
-    if node is None or node.lost:
-        return
+    if node is not None and not node.lost:
+        _lose(state, node, step)
+
+
+def _lose(state: State, node: Node, step: Step) -> None:
     state.twins.leave(node)
     state.put_node(replace(node, lost=True, twin=""))
     _give_cards(state, step)
-    tasks_lost(state, fact.node, step)
-    step.nodes.append(fact.node)
+    tasks_lost(state, node.id, step)
+    step.nodes.append(node.id)
 
 
 def gpu_failed(state: State, fact: f.GpuFailed, step: Step) -> None:
@@ -72,8 +76,9 @@ def node_quarantined(state: State, fact: f.NodeQuarantined, step: Step) -> None:
     node = state.kept.nodes.get(fact.node)
     if node is not None and node.quarantine != fact.problem:
         since_ms = step.at if fact.problem else 0
-        state.put_node(replace(node, quarantine=fact.problem, quarantined_ms=since_ms))
-        if fact.problem:
+        node = replace(node, quarantine=fact.problem, quarantined_ms=since_ms)
+        state.put_node(node)
+        if fact.problem and not is_unspoken_for(node):
             note_closed(state.kept.troubles, fact.node)
             excuse(state, fact.node, step)
         step.nodes.append(fact.node)
@@ -222,11 +227,14 @@ def node_assigned(state: State, fact: f.NodeAssigned, step: Step) -> None:
 
 
 def node_forgotten(state: State, fact: f.NodeForgotten, step: Step) -> None:
-    """An administrator said that a lost machine is gone; it stays where that was told too late, or not of all of it."""
+    """An administrator said that a machine is gone; it stays where that was told too late, or not of all of it."""
     node = state.kept.nodes.get(fact.node)
     held = state.node_tasks.get(fact.node, {})
-    if node is None or not node.lost or not held.keys() <= set(fact.tasks):
+    if node is None or not (node.lost or is_unspoken_for(node)) or not held.keys() <= set(fact.tasks):
         return
+    if not node.lost:
+        # Its cluster's service, whose word that would have been, is gone itself.
+        _lose(state, node, step)
     tasks_empty(state, sorted(held), step)
     state.twins.leave(node)
     state.forget_node(node.id)
