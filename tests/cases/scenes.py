@@ -80,8 +80,12 @@ class Scene(Drive):
         for array in list(self.state.kept.arrays):
             self.tell("admission", f.HoldSet(job=array, held=False, by="admin"))
 
+    def fields_of_job(self) -> dict[str, Any]:
+        """What one more job asks for, and how it behaves."""
+        return draw_job(self.draw)
+
     def _draw_job(self) -> None:
-        fields = draw_job(self.draw)
+        fields = self.fields_of_job()
         ask = self.ask(self.draw.randint(0, 300), **fields)
         if self.asked and self.draw.random() < 0.15:
             other, kind = self.draw.choice(self.asked), self.draw.choice(list(DependencyKind))
@@ -120,8 +124,14 @@ class Scene(Drive):
 
 
 def play(seed: int, *, restarts: bool = False, ordering: str = "") -> Scene:
-    """A whole scene to its end; everything ended, or can never run on the machines that there are."""
+    """A whole scene to its end."""
     scene = Scene(seed, restarts=restarts, ordering=ordering)
+    play_out(scene)
+    return scene
+
+
+def play_out(scene: Scene) -> None:
+    """To its end: everything ended, or can never run on the machines that there are."""
     scene.until(LIFTED_S + 1)
     while scene._events and scene.at < T0 + 100 * HOUR:
         scene.until((scene._events[0][0] - T0) / 1000)
@@ -129,7 +139,6 @@ def play(seed: int, *, restarts: bool = False, ordering: str = "") -> Scene:
     left = [job for job in left if not _is_stranded(scene, job)]
     told = [(job.id, job.state, scene.why(scene.asks[job.id])) for job in left]
     assert not told, told
-    return scene
 
 
 def _is_stranded(scene: Scene, job: Job) -> bool:

@@ -1,7 +1,8 @@
 """Whatever people, machines and calendars do to each other: changes end, all ends, and a restart forgets nothing."""
 
 import pytest
-from tests.cases.scenes import ORDERS, log_of, play
+from tests.cases.answering import Answering
+from tests.cases.scenes import ORDERS, log_of, play, play_out
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -17,3 +18,25 @@ def test_whatever_meets_comes_to_its_end_under_every_ordering(number: int) -> No
 @pytest.mark.parametrize("seed", range(200, 203))
 def test_a_scene_in_which_everybody_restarts_all_the_time_is_the_same_scene(seed: int) -> None:
     assert log_of(play(seed, restarts=True)) == log_of(play(seed))
+
+
+def answered(seed: int, *, restarts: bool = False) -> Answering:
+    scene = Answering(seed, restarts=restarts)
+    play_out(scene)
+    return scene
+
+
+@pytest.mark.parametrize("seed", range(40, 48))
+def test_whatever_meets_comes_to_its_end_where_members_answer(seed: int) -> None:
+    answered(seed).prove_evictions()
+
+
+def test_members_that_answer_stand_still_and_are_safe_and_confirm_sizes() -> None:
+    """Else the scenes before would be scenes like all others."""
+    scenes = [answered(seed) for seed in (10, 31, 44, 53)]
+    for said in ("stood_still", "said_safe", "confirmed"):
+        assert any(getattr(scene, said) for scene in scenes), said
+
+
+def test_a_scene_in_which_members_answer_outlives_restarts() -> None:
+    assert log_of(answered(200, restarts=True)) == log_of(answered(200))
