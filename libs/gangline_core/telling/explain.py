@@ -28,6 +28,7 @@ from gangline_core.telling.book import CONFIDENCE as CONFIDENCE
 from gangline_core.telling.book import GATE_CODES as GATE_CODES
 from gangline_core.telling.book import Book, Expectation
 from gangline_core.telling.left_to_work import left_to_work_note
+from gangline_core.telling.not_to_be_stopped import not_stopped_note
 from gangline_core.telling.shortfall import Shortfall, shortfall
 from gangline_core.telling.yield_note import yield_note
 
@@ -212,7 +213,7 @@ def _notes(state: State, job: Job, now: int) -> Iterable[str]:
         dues = dues_note(state, job) if job.reason is not None and job.reason.code in ROOM_CODES else None
         if dues:
             yield dues
-    for note in (left_to_work_note, yield_note, held_up_note, window_note):
+    for note in (not_stopped_note, left_to_work_note, yield_note, held_up_note, window_note):
         if (told := note(state, job, now)) is not None:
             yield told
     if (packed := packed_note(state, job)) is not None:
