@@ -5,6 +5,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from gangline_core.closed_hints import of_closed
 from gangline_core.counted import singular
 from gangline_core.exit_codes import of_exit
 from gangline_core.reason_words import SIGNS, told_rule
@@ -300,11 +301,6 @@ HINTS: dict[ReasonCode, str] = {
     ReasonCode.TIME_LIMIT_TOO_LONG: "Give a shorter time limit, and save checkpoints to go on from.",
 }
 """What the reader can do about it, where there is something to do."""
-SICK_HINT = (
-    "See what ails the sick ones with `gangline nodes`; they are tried again by themselves, or at once when an "
-    "administrator says `gangline resume NODE`."
-)
-"""The same where machines would do that are closed for what was seen to fail on them."""
 
 
 class _Blank(dict[str, int | str]):
@@ -331,8 +327,8 @@ def hint(reason: Reason, *, job: int) -> str:
     if reason.code == ReasonCode.NEVER_FITS_NODE and str(reason.numbers.get("largest")) == "0":
         # Where there is none at all, no smaller task would fit either.
         text = HINTS[ReasonCode.NEVER_FITS_CLUSTER]
-    if reason.code == ReasonCode.NO_ELIGIBLE_NODE and reason.numbers.get("sick"):
-        text = SICK_HINT
+    if reason.code == ReasonCode.NO_ELIGIBLE_NODE:
+        text = of_closed(reason.numbers) or text
     if reason.code == ReasonCode.EXIT_CODE:
         text = of_exit(reason.numbers.get("exit_code", 0))
     return text.format_map(_Blank({"array": job, **reason.numbers, "id": job}))

@@ -1,9 +1,12 @@
 """Why a gang finds no place: the first cause that holds, with its numbers."""
 
 from tests.core.test_placement import Place
-from tests.make import node, role, spec
+from tests.make import World, node, role, spec
 
-from gangline_core.reasons import ReasonCode, sentence
+from gangline_core import facts as f
+from gangline_core.closed_hints import AWAY_HINT
+from gangline_core.ids import NodeId
+from gangline_core.reasons import ReasonCode, hint, sentence
 
 # --- reasons --------------------------------------------------------------------------------------------------
 
@@ -38,3 +41,17 @@ def test_every_refusal_has_a_reason_and_no_fitting_gang_is_refused():
     place.seat(gpus=1)
     assert place.why(gpus=0.7, tasks=4).code in (ReasonCode.INSUFFICIENT_GPUS, ReasonCode.FRAGMENTED_GPUS)
     assert place.why(spec(roles=[role("a", gpus=1, tasks=2), role("b", gpus=1)])).code == ReasonCode.INSUFFICIENT_GPUS
+
+
+def test_who_waits_for_machines_that_are_away_is_not_sent_to_his_selector():
+    world = World(node("n1"), node("n2", taints=["x"]))
+    world.tell("telemetry", f.NodeLost(node=NodeId("n1"), silent_ms=30_000))
+    tainted = world.submit(gpus=1)
+    world.settle()
+    assert "tolerations" in hint(world.job(tainted).reason, job=tainted)
+    world = World(node("n1"), node("n2"))
+    world.tell("telemetry", f.NodeLost(node=NodeId("n1"), silent_ms=30_000))
+    world.tell("admission", f.DrainSet(node=NodeId("n2"), drained=True, by="root"))
+    waits = world.submit(gpus=1)
+    world.settle()
+    assert hint(world.job(waits).reason, job=waits) == AWAY_HINT

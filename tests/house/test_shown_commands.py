@@ -13,7 +13,8 @@ from tests.house.test_docs import PAGES, text
 import gangline_gateway as gateway
 from gangline_agent import main as agent
 from gangline_client.parser import parse
-from gangline_core.reasons import HINTS, SICK_HINT
+from gangline_core.closed_hints import AWAY_HINT, SICK_HINT
+from gangline_core.reasons import HINTS
 from gangline_embedded import demo
 from gangline_embedded import main as up
 from gangline_lab import cli as lab
@@ -90,7 +91,7 @@ def test_every_command_that_the_console_names_is_understood(file: Path, tmp_path
         assert trouble(command, tmp_path, whole=False) == ""
 
 
-@pytest.mark.parametrize("hint", [*HINTS.values(), SICK_HINT])
+@pytest.mark.parametrize("hint", [*HINTS.values(), SICK_HINT, AWAY_HINT])
 def test_every_command_that_a_hint_names_is_understood(hint: str, tmp_path: Path) -> None:
     for command in INLINE.findall(re.sub(r"\{\w+\}", "1", hint)):
         assert trouble(command, tmp_path, whole=False) == ""
