@@ -153,6 +153,8 @@ def test_tiers_are_told_apart_by_three_of_four_runs() -> None:
 def test_told_speeds_that_hardly_differ_are_one_and_of_others_it_is_1() -> None:
     said = spec(attributes={"speed_a": 10.0, "speed_B": 9.5, "speed_c": 0.5, "speed_d": "fast", "model": "resnet"})
     assert told_speeds(said) == {"a": 10.0, "b": 9.5, "c": 0.5}
+    for pairs in ({"speed_h100": 5, "speed_H100": 1}, {"speed_H100": 1, "speed_h100": 5}):
+        assert told_speeds(spec(attributes=pairs)) == {"h100": 5.0}, "in whatever order"
     assert told_tiers(told_speeds(said)) == (("a", "b"), (OTHERS,), ("c",))
     assert told_tiers({"a": 1.0, "b": 0.95}) == ((OTHERS, "a", "b"),)
 

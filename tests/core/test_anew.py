@@ -59,6 +59,20 @@ def test_a_gang_that_grows_leaves_the_node_that_is_too_small_for_it() -> None:
     assert on(world, job) == ["n2"] * 4
 
 
+@pytest.mark.parametrize(("late_s", "is_stopped"), [(0, True), (1, False)])
+def test_a_gang_whose_deadline_would_not_let_it_begin_again_is_not_stopped_for_another_size(
+    late_s: int, is_stopped: bool
+) -> None:
+    world = World(node("n1", gpus=4))
+    due_ms = world.at + 1000 * (600 + 30 + 900)
+    job = gang(world, 1, "n1", estimate_s=900, deadline_ms=due_ms)
+    world.wait(600 + late_s)
+    propose(world, **{f"j{job}": 4})
+    assert (world.job(job).state == JobState.STOPPING) == is_stopped
+    world.wait(30).settle()
+    assert world.job(job).state == JobState.RUNNING
+
+
 def test_two_gangs_change_places_in_one_round_and_start_once_each() -> None:
     world = World(node("n1", gpus=4), node("n2", gpus=4))
     small, large = gang(world, 3, "n1", "n1", "n2"), gang(world, 3, "n1", "n2", "n2")

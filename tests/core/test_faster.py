@@ -40,7 +40,7 @@ def test_it_moves_when_they_are_free_and_then_stays() -> None:
     assert proposals(world.wait(7200)) == [], "there is no room"
     world.finish(other)
     [proposal] = proposals(world)
-    assert (proposal.job, proposal.model, proposal.size, proposal.why) == (job, "h100", 1, "faster on h100")
+    assert (proposal.job, proposal.model, proposal.size, proposal.why) == (job, "h100", 1, "faster on H100")
     world.tell("elastic.default", proposal)
     world.settle()
     assert {task.node for task in world.tasks(job)} == {"z0"}
@@ -108,6 +108,14 @@ def test_it_does_not_move_where_models_cost_differently() -> None:
     assert proposals(world) == [], "who pays chooses"
     world.state.kept.prices.update({"h100": 1_000})
     assert proposals(world) != []
+
+
+@pytest.mark.parametrize("deadline_s", [16_200, 16_210, 16_229])
+def test_it_is_not_stopped_when_its_deadline_would_not_let_it_begin_again(deadline_s: int) -> None:
+    world, _, other = slow_one({"estimate_s": 9_000})
+    late, _, last = slow_one({"estimate_s": 9_000, "deadline_ms": world.at + deadline_s * 1000})
+    assert proposals(world.wait(7200).finish(other)) != []
+    assert proposals(late.wait(7200).finish(last)) == [], "it is done in time where it is"
 
 
 def test_it_does_not_move_into_a_window() -> None:

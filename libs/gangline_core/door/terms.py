@@ -99,6 +99,11 @@ def last_start_ms(spec: JobSpec) -> int:
     return spec.deadline_ms - shortest_ms(spec)
 
 
+def may_begin_again(spec: JobSpec, now: int) -> bool:
+    """True when a job that is told to stop now may start once more when its grace is over."""
+    return not spec.deadline_ms or now + spec.grace_s * 1000 <= last_start_ms(spec)
+
+
 def shortest_ms(spec: JobSpec) -> int:
     """How long the job is expected to run at least; one millisecond when nobody says anything."""
     return max(1, (spec.estimate_s or spec.time_limit_s) * 1000)

@@ -9,6 +9,7 @@ an end.
 
 from collections.abc import Iterator
 
+from gangline_core.cluster import model_of
 from gangline_core.elasticity.giving import seats_on
 from gangline_core.elasticity.locality import MOVES_MAX, at_rest
 from gangline_core.elasticity.view import Elastic, Target, View
@@ -16,6 +17,7 @@ from gangline_core.elasticity.worth import RESTART_COST_S, cost_s, left_s
 from gangline_core.foresight.affinity import better_than
 from gangline_core.job import Job
 from gangline_core.limits.budgets import cost_alike
+from gangline_core.placement.gang import Seats
 from gangline_core.spec import Role, starts_again
 from gangline_core.state import State
 
@@ -42,10 +44,17 @@ def faster(view: View) -> list[Target]:
             if seats is not None:
                 for place in seats.tasks:
                     view.table.room.take(place)
-                why = f"faster on {model}"
-                targets.append(Target(job=one.job, role=one.role.name, size=one.size, why=why, model=model))
+                targets.append(
+                    Target(job=one.job, role=one.role.name, size=one.size, why=_why(view, seats), model=model)
+                )
                 break
     return targets
+
+
+def _why(view: View, seats: Seats) -> str:
+    """As its users write the model."""
+    place = next(place for place in seats.tasks if place.gpus)
+    return f"faster on {model_of(view.state.kept.nodes[place.node], place.gpus[0].index)}"
 
 
 def _movable(view: View) -> Iterator[tuple[Elastic, list[str]]]:

@@ -99,10 +99,13 @@ def better_than(known: Affinities, spec: JobSpec, here: str) -> dict[str, float]
 
 
 def told_speeds(spec: JobSpec) -> dict[str, float]:
-    """What the job says of its speed, by model in lower case; only models of which it says something."""
+    """What the job says of its speed, by model in lower case; only models of which it says something.
+
+    Of a model that it names in several ways, what it says in lower case counts, as for the ordering `gavel`.
+    """
     return {
         key.removeprefix(SPEED_PREFIX).lower(): max(0.0, float(said))
-        for key, said in spec.attributes.items()
+        for key, said in sorted(spec.attributes.items())
         if key.startswith(SPEED_PREFIX) and not isinstance(said, str)
     }
 
