@@ -83,6 +83,20 @@ def test_nobody_starts_before_whom_it_would_be_sent_away_for() -> None:
     assert world.job(loose).attempt == 0, "it never began"
 
 
+def test_who_starves_does_not_start_on_what_is_taken_back_from_it_at_once() -> None:
+    """Its age keeps it from being outranked, and from nothing else: it began, and went at the next look."""
+    world = World(node("n1", gpus=1), groups=[group("lab", guaranteed=gpu_amount(1)), group("guests")])
+    world.set_policy(ordering="priority", starvation_s=60)
+    filler = world.submit_running(spec(group="lab", gpus=1, preemptible=False), "n1")
+    old = world.submit(gpus=1, group="guests")
+    world.wait(61)
+    owed = world.submit(gpus=1, group="lab", priority=10)
+    world.finish(filler)
+    at_rest(world)
+    assert (world.job(owed).state, world.job(old).state) == (JobState.RUNNING, JobState.WAITING)
+    assert world.job(old).attempt == 0, "it never began"
+
+
 def test_who_stands_back_starts_in_what_the_other_leaves() -> None:
     world = World(node("n1", gpus=4))
     world.set_policy(ordering="priority", starvation_s=0)

@@ -172,7 +172,9 @@ def _is_weaker(table: Table, job: Job, held: Held, owed_by: frozenset[str]) -> b
     is_lower = effective_priority(pool, other.spec) < effective_priority(pool, job.spec)
     if is_lower and held.alive and not is_starving(table.state, other, table.policy, table.now):
         return True
-    if not (may_take(job.spec) and might_be_sent(table, job, other, owed_by) and would_be_sent(table, job, other)):
+    if not (
+        may_take(job.spec) and might_be_sent(table, job, other, owed_by) and would_be_sent(table, job, other, owed_by)
+    ):
         return False
     # Nobody is sent away of whose group less would be left than what it is guaranteed.
     claimed = claimed_amounts(table, held.claim, held.alive)

@@ -32,11 +32,14 @@ def might_be_sent(table: Table, job: Job, other: Job, owed_by: frozenset[str]) -
     """
     if _ranks_below(table, other, effective_priority(table.pool.pool, job.spec)) or sinks_below(table, job, other):
         return True
-    return bool(owed_by) and not may_pause(other.spec) and owed_by.isdisjoint(ancestors(other.spec.group))
+    return _is_owed(other, owed_by)
 
 
-def would_be_sent(table: Table, job: Job, other: Job) -> bool:
-    """True when that lets the other be sent away for this job, once it works."""
+def would_be_sent(table: Table, job: Job, other: Job, owed_by: frozenset[str]) -> bool:
+    """True when that lets the other be sent away for this job, once it works.
+
+    Who is left to its work is safe from priority only: what is lent is taken back all the same.
+    """
     mine = effective_priority(table.pool.pool, job.spec)
     if not other.spec.preemptible or is_protected(other, table.now, mine):
         return False
@@ -46,11 +49,18 @@ def would_be_sent(table: Table, job: Job, other: Job) -> bool:
         return False
     if other.service_class == ServiceClass.OPPORTUNISTIC:
         return True
+    if _is_owed(other, owed_by):
+        return not table.ledger.is_sheltered(other)
     if is_shielded(other, table.now):
         return False
     if not is_below and _ranks_below(table, other, mine) and would_be_below(table, job, other):
         return False
     return not table.ledger.is_sheltered(other) and not _will_be_shielded(table, other)
+
+
+def _is_owed(other: Job, owed_by: frozenset[str]) -> bool:
+    """True when the other has what these groups promised, as a loan."""
+    return bool(owed_by) and not may_pause(other.spec) and owed_by.isdisjoint(ancestors(other.spec.group))
 
 
 def _ranks_below(table: Table, other: Job, mine: int) -> bool:

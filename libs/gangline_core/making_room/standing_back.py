@@ -301,7 +301,7 @@ def _weaker(table: Table, job: Job, names: Iterable[JobId]) -> list[Job]:
         # First, since there are few below one limit, and what follows is dear.
         others = [one for one in others if not full.isdisjoint(holders(one.spec.group, one.spec.user))]
     lower = [other for other in others if might_be_sent(table, job, other, owed_by)]
-    return [other for other in lower if would_be_sent(table, job, other)]
+    return [other for other in lower if would_be_sent(table, job, other, owed_by)]
 
 
 def _lent(table: Table, job: Job, others: list[Job]) -> list[Job]:
@@ -340,7 +340,7 @@ def _waiting_before(table: Table, job: Job, candidates: Sequence[Candidate]) -> 
         other = jobs.get(candidate.job)
         if other is None or other.id in started or not might_be_sent(table, job, other, owed_by):
             continue
-        if would_be_sent(table, job, other) and not table.is_owed(other):
+        if would_be_sent(table, job, other, owed_by) and not table.is_owed(other):
             yield other.id
 
 
