@@ -26,8 +26,9 @@ def answered(seed: int, *, restarts: bool = False) -> Answering:
     return scene
 
 
-@pytest.mark.parametrize("seed", range(40, 48))
+@pytest.mark.parametrize("seed", [38, 70, 113, 175, *range(40, 44)])
 def test_whatever_meets_comes_to_its_end_where_members_answer(seed: int) -> None:
+    """In the first four, jobs that stood still were evicted for what a limit counts, again and again without an end."""
     answered(seed).prove_evictions()
 
 
