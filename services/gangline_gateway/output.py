@@ -16,10 +16,12 @@ from gangline_kit.errors import PermanentError, TemporaryError
 from gangline_kit.service import Site
 from gangline_kit.tasks import Tasks
 from gangline_wire import output, subjects
-from gangline_wire.streams import OUTPUT
+from gangline_wire.streams import LOG, OUTPUT
 
 PENDING_MAX = 64
 """Messages read ahead of a slow client."""
+APART_MS = 60_000
+"""Streams that were made within so long of each other were made together."""
 LATE_S_MAX = 5.0
 """Output may arrive this long after its job's end; what is still missing then was lost with its node."""
 
@@ -41,7 +43,9 @@ class OutputReader:
     def __init__(self, site: Site, job: Job, *, task: str, prefixed: Prefixed | None = None) -> None:
         """All tasks, or the named one; with `prefixed` in whole lines that say whose they are."""
         self._site = site
-        self._job = job.id
+        self._job, self._submitted_ms = job.id, job.submitted_ms
+        self._since_ms = 0
+        """What was stored before was written by a job of this number in a log that is no more."""
         self._task = task
         self._subject = subjects.output(job.id, task) if task else f"{subjects.OUTPUT}.{job.id}.*"
         self._prefixed = prefixed
@@ -53,6 +57,7 @@ class OutputReader:
 
     async def existing(self) -> AsyncGenerator[bytes, None]:
         """What is there now."""
+        self._since_ms = await self._log_began_ms()
         async for message in self._site.bus.read_subject(OUTPUT.name, self._subject, 1, follow=False):
             yield self._take(message)
 
@@ -105,7 +110,19 @@ class OutputReader:
             async for message in messages:
                 await queue.put(message)
 
+    async def _log_began_ms(self) -> int:
+        """When the log was begun, where the outputs are older than it and the job is not; otherwise 0."""
+        try:
+            known = [await self._site.bus.stream_info(stream) for stream in (LOG.name, OUTPUT.name)]
+        except (PermanentError, TemporaryError):
+            return 0
+        log_ms, output_ms = (info.created_ms for info in known)
+        return log_ms if output_ms + APART_MS < log_ms <= self._submitted_ms else 0
+
     def _take(self, message: LogMessage) -> bytes:
+        if 0 < message.stored_ms < self._since_ms:
+            self._position = message.seq
+            return b""
         data = self._read(message)
         if self._prefixed is None:
             return data

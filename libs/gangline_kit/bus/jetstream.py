@@ -81,6 +81,11 @@ class StreamInfo(Struct, frozen=True):
     """The server's own time; servers before 2.10 do not say."""
 
     @property
+    def created_ms(self) -> int:
+        """When the server made it, in ms since the Unix epoch."""
+        return _at_ms(self.created)
+
+    @property
     def at_ms(self) -> int:
         """The server's own time in ms since the Unix epoch; 0 when it does not say."""
         return _at_ms(self.ts)

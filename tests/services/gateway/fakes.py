@@ -86,6 +86,7 @@ class FakeStreamState(Struct):
 
 class FakeStreamInfo(Struct):
     state: FakeStreamState
+    created_ms: int = 0
 
 
 class FakeBus:
@@ -96,6 +97,7 @@ class FakeBus:
         self.is_connected = True
         self.failure = ""
         self.streams: dict[str, list[LogMessage]] = {"GANGLINE_EVENTS": [], "GANGLINE_OUTPUT": []}
+        self.created_ms: dict[str, int] = {}
         self.requests: list[r.Request] = []
         self.failing: list[Exception] = []
         """Errors that the next requests meet before anything is answered."""
@@ -139,9 +141,11 @@ class FakeBus:
 
     # --- streams -----------------------------------------------------------------------------------------
 
-    def put(self, stream: str, subject: str, data: bytes, headers: dict[str, str] | None = None) -> None:
+    def put(
+        self, stream: str, subject: str, data: bytes, headers: dict[str, str] | None = None, stored_ms: int = 0
+    ) -> None:
         kept = self.streams[stream]
-        kept.append(LogMessage(seq=len(kept) + 1, subject=subject, data=data, headers=headers))
+        kept.append(LogMessage(seq=len(kept) + 1, subject=subject, data=data, headers=headers, stored_ms=stored_ms))
         grown, self._grown = self._grown, asyncio.Event()
         grown.set()
 
@@ -150,7 +154,8 @@ class FakeBus:
         return self.follower.state.kept.seq + len(self.follower.coming)
 
     async def stream_info(self, stream: str) -> FakeStreamInfo:
-        return FakeStreamInfo(FakeStreamState(first_seq=1, last_seq=len(self.streams[stream])))
+        state = FakeStreamState(first_seq=1, last_seq=len(self.streams.get(stream, ())))
+        return FakeStreamInfo(state, self.created_ms.get(stream, 0))
 
     async def message_at(self, stream: str, seq: int) -> bytes | None:
         kept = self.streams[stream]

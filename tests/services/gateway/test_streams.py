@@ -292,6 +292,25 @@ async def test_logs_of_a_job_that_never_ran_are_empty(visitor: Visitor) -> None:
     assert await text_of(visitor, job, "?follow=true") == b""
 
 
+@pytest.mark.parametrize("query", ["", "?follow=true", "?tail=10"])
+@pytest.mark.parametrize(
+    ("log_s", "output_s", "is_shown"), [(-10, -3600, False), (-10, -20, True), (-4000, -3600, True), (10, -3600, True)]
+)
+async def test_what_a_job_of_its_number_wrote_in_a_log_that_is_lost_is_not_its_own(
+    visitor: Visitor, query: str, log_s: int, output_s: int, is_shown: bool
+) -> None:
+    # Outputs that were made with the log, or before a log that came back from a copy with its jobs, are its own.
+    job = running(visitor)
+    bus, at = visitor.setting.bus, visitor.setting.world.job(job).submitted_ms
+    bus.created_ms = {"GANGLINE_LOG": at + 1000 * log_s, "GANGLINE_OUTPUT": at + 1000 * output_s}
+    subject = subjects.output(job, f"{job}-1-worker-0")
+    bus.put("GANGLINE_OUTPUT", subject, b"old\n", output.headers(0, end="0"), stored_ms=at - 15_000)
+    if not is_shown:
+        bus.put("GANGLINE_OUTPUT", subject, b"new\n", output.headers(0, end="0"), stored_ms=at + 5_000)
+    finish(visitor, job)
+    assert await text_of(visitor, job, query) == (b"old\n" if is_shown else b"new\n")
+
+
 async def test_a_running_job_without_follow_gives_what_is_there(visitor: Visitor) -> None:
     job = running(visitor)
     write(visitor, job, b"so far")
