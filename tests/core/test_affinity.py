@@ -91,6 +91,13 @@ def test_where_models_cost_differently_the_user_chooses() -> None:
     assert where(known, spec(**WISH)) == "z0"
 
 
+def test_who_says_that_all_models_are_alike_has_the_same_choice_as_who_says_nothing() -> None:
+    for attributes in ({}, {"speed_h100": 1.05}, {"speed_v100": 1.0, "model": "resnet"}):
+        known = World(node("v0", gpus=8, model="V100"), node("z0", gpus=4, model="H100"))
+        known.submit_running(spec(gpus=3, name="other"), "z0")
+        assert where(known, spec(**WISH, attributes=attributes)) == "z0", "it fits best there"
+
+
 def test_so_he_does_where_nothing_is_known_of_the_model_that_costs_less() -> None:
     told = spec(**WISH, attributes={"speed_h100": 3.0})
     known = world()

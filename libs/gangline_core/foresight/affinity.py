@@ -75,10 +75,11 @@ class Affinities(Struct):
         return {model: (len(own), middle(sorted(own))) for model, own in self.runs.get(classes(spec)[0], {}).items()}
 
     def of(self, spec: JobSpec) -> Tiers:
-        """Which models the job likes most."""
+        """Which models the job likes most; none where it likes all alike."""
         speeds = told_speeds(spec) if spec.attributes else {}
         if speeds:
-            return told_tiers(speeds)
+            tiers = told_tiers(speeds)
+            return tiers if len(tiers) > 1 else ()
         return self.tiers.get(classes(spec)[0], ()) if self.tiers else ()
 
 
