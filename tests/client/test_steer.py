@@ -89,6 +89,9 @@ async def test_a_size_is_a_number_or_left_to_the_policy(platform: FakePlatform) 
     await gangline(platform.url, "resize", "42", "auto", "--role", "actor")
     assert [asked.body for asked in platform.asked] == [{"size": 4}, {"size": 0, "role": "actor"}]
     assert (await gangline(platform.url, "resize", "42", "many")).code == 2
+    nothing = await gangline(platform.url, "resize", "42", "0")
+    assert (nothing.code, "`gangline hold`" in nothing.err) == (2, True), "who says 0 does not mean: as many as can be"
+    assert len(platform.asked) == 2
 
 
 async def test_jobs_move_to_a_pool_and_a_level(platform: FakePlatform) -> None:

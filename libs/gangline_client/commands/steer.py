@@ -60,6 +60,9 @@ async def resize(session: Session, args: Namespace) -> int:
     if args.size != "auto" and not is_number(args.size):
         raise UsageError(f"{args.size!r} is neither a number of tasks nor auto")
     size = 0 if args.size == "auto" else int(args.size)
+    if not size and args.size != "auto":
+        instead = "`gangline hold` stops it until it is released, and `auto` leaves the size to the policy"
+        raise UsageError(f"{args.size} is no number of tasks to run on with; {instead}")
 
     async def act(job: int) -> object:
         return await session.client.resize(job, size, role=args.role)
