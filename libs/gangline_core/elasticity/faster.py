@@ -9,6 +9,8 @@ an end.
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from gangline_core.cluster import model_of
 from gangline_core.elasticity.giving import seats_on
 from gangline_core.elasticity.locality import MOVES_MAX, at_rest
@@ -18,6 +20,7 @@ from gangline_core.foresight.affinity import better_than
 from gangline_core.job import Job
 from gangline_core.limits.budgets import cost_alike
 from gangline_core.placement.gang import Seats
+from gangline_core.room.capacity import Room
 from gangline_core.spec import Role, starts_again
 from gangline_core.state import State
 
@@ -33,10 +36,9 @@ def may_move(state: State, pool: str) -> bool:
 
 def faster(view: View) -> list[Target]:
     """Jobs that go on elsewhere, by id; what one takes no other is promised."""
-    if not may_move(view.state, view.pool):
-        return []
+    free = _free(view.table.room) if may_move(view.state, view.pool) else frozenset[str]()
     targets: list[Target] = []
-    for one, models in _movable(view):
+    for one, models in _movable(view, free) if free else ():
         if len(targets) == MOVES_MAX:
             break
         for model in models:
@@ -57,16 +59,23 @@ def _why(view: View, seats: Seats) -> str:
     return f"faster on {model_of(view.state.kept.nodes[place.node], place.gpus[0].index)}"
 
 
-def _movable(view: View) -> Iterator[tuple[Elastic, list[str]]]:
-    """Running jobs, and the models on which they win more than it costs to start again there, fastest first."""
+def _free(room: Room) -> frozenset[str]:
+    """Models of which anything may be free, so that in a full pool nobody's speeds are looked at."""
+    kinds = room.layout.kinds
+    numbers = set(np.unique(room.layout.kind[room.milli > 0]).tolist())
+    return frozenset(kind.model for number, kind in enumerate(kinds) if kind.mig or number in numbers)
+
+
+def _movable(view: View, free: frozenset[str]) -> Iterator[tuple[Elastic, list[str]]]:
+    """Running jobs, and the free models on which they win more than it costs to start again there, fastest first."""
     kept, policy = view.state.kept, view.table.policy
     for one in at_rest(view, lambda job: _lets_go(job, view.now)):
         here = kept.affinities.models.get(one.job.id, "")
-        if not here or view.now - one.job.started_ms < policy.yield_run_s * 1000:
+        if not here or not free - {here} or view.now - one.job.started_ms < policy.yield_run_s * 1000:
             continue
         time_left_s, cost = left_s(one, view.now), cost_s(one) or RESTART_COST_S
         speeds = better_than(kept.affinities, one.job.spec, here)
-        models = [model for model, speed in speeds.items() if time_left_s * (1 - 1 / speed) > cost]
+        models = [model for model, speed in speeds.items() if model in free and time_left_s * (1 - 1 / speed) > cost]
         if models := [model for model in models if _accepts(one.role, model)]:
             yield one, models
 
