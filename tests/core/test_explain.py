@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from tests.make import SECOND, T0, World, gpu_amount, group, node, spec
+from tests.make import HOUR, SECOND, T0, World, gpu_amount, group, node, spec
 
 from gangline_core import facts as f
 from gangline_core.foresight.run_times import Basis
@@ -249,6 +249,17 @@ def test_a_reserved_job_starts_no_later_than_its_reservation():
     world.submit_running(spec(gpus=1), "n1")
     decide(world, reservations=(reservation,))
     assert about(world, job).confidence == "medium"
+
+
+def test_a_date_after_all_ends_that_are_known_is_said_to_be_a_guess():
+    world = World(node())
+    world.submit_running(spec(gpus=6, time_limit_s=100), "n1")
+    world.submit_running(spec(gpus=2), "n1")
+    job = world.submit(gpus=8)
+    world.settle()
+    told = about(world, job)
+    assert (told.confidence, told.start_to_ms) == ("low", T0 + 24 * HOUR)
+    assert "The date is a guess: nobody knows when 1 running job will end." in told.start_note
 
 
 def test_room_that_is_being_cleared_comes_with_the_victims_grace():

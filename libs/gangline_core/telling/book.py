@@ -235,11 +235,16 @@ class Book:
         if self._may_be_passed(job):
             note += " Groups that are owed a guarantee go before it, as far as that goes."
             is_bounded = False
+        spans = [self._times.remaining(job, self.now) for job in live]
+        known_ms = max((self.now + span.latest_ms for span in spans if span is not None), default=self.now)
+        endless = spans.count(None) if reserved_ms > known_ms else 0
+        if endless:
+            note += f" The date is a guess: nobody knows when {counted(endless, 'running job')} will end."
         return Expectation(
             note=note,
             from_ms=max(self.now, from_ms),
             to_ms=max(self.now, reserved_ms),
-            confidence="high" if is_bounded else "medium",
+            confidence="low" if endless else "high" if is_bounded else "medium",
         )
 
     def _may_be_passed(self, job: Job) -> bool:
