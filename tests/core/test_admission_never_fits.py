@@ -251,3 +251,8 @@ def test_a_node_of_two_models_has_for_one_task_as_many_as_of_one_model():
     assert (code, field) == (ReasonCode.NEVER_FITS_NODE, "roles[0].gpus")
     assert told == "One task needs 8 GPUs; the largest node has 4 of one model."
     assert ask(World(mixed), spec(gpus=4)).jobs
+
+
+def test_an_elastic_role_whose_least_is_too_many_is_told_so_of_one_gpu_each():
+    told = refusal(World(node("n1")), tasks=20, minimum=9, maximum=30, gpus=1)[1]
+    assert told == "The job needs 9 places for tasks of 1 GPU (role worker); the pool has 8."

@@ -181,7 +181,8 @@ def _most_equal(gpus: Sequence[GpuKind]) -> int:
 def _places(role: Role, places: int, at: str) -> Verdict:
     """Single tasks fit, but not so many at once."""
     need = role.resources
-    what = f" of {shown('gpu_milli', need.gpu_milli)[1]} GPUs" if need.gpu_milli else ""
+    gpus = shown("gpu_milli", need.gpu_milli)[1]
+    what = f" of {gpus} GPU{'' if need.gpu_milli == GPU_MILLI else 's'}" if need.gpu_milli else ""
     numbers: dict[str, int | str] = {
         "needed": smallest_size(role),
         "dimension": f"places for tasks{what} (role {role.name})",
