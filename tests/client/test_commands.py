@@ -568,6 +568,17 @@ async def test_who_follows_a_job_may_name_it_and_is_told_which_that_is(platform:
     assert "there is no job named gone" in (await gangline(platform.url, "run", "--after", "gone", "--", "true")).err
 
 
+@pytest.mark.parametrize(("size", "told"), [(2, "worker 2 as before"), (3, "worker 2 -> 3")])
+async def test_show_tells_a_move_from_a_change_of_size(platform: FakePlatform, size: int, told: str) -> None:
+    resize = v.ResizeView(number=1, stage="settled", before={"worker": 2}, after={"worker": size}, why="faster on H100")
+    job = v.JobView(
+        id=7, name="train", state="running", slurm="R", group="lab", user="ada", pool="default", resize=resize
+    )
+    platform.answer("GET", "/v1/jobs/7", job)
+    platform.answer("GET", "/v1/jobs/7/history", v.HistoryView(job=7, events=()))
+    assert f"{told}, settled (faster on H100)" in (await gangline(platform.url, "show", "7")).out
+
+
 async def test_show_tells_what_was_said_of_how_long_it_runs(platform: FakePlatform) -> None:
     said = spec("train", time_limit_s=9_000, estimate_s=5_400)
     job = v.JobView(

@@ -121,8 +121,10 @@ def _lately(job: v.JobView, *, now_ms: int) -> list[tuple[str, str]]:
     """What an elastic or reporting job is doing."""
     lines: list[tuple[str, str]] = []
     if job.resize is not None:
+        before = job.resize.before
         sizes = " ".join(
-            f"{role} {job.resize.before.get(role, 0)} -> {size}" for role, size in job.resize.after.items()
+            f"{role} {size} as before" if before.get(role) == size else f"{role} {before.get(role, 0)} -> {size}"
+            for role, size in job.resize.after.items()
         )
         lines.append(("Resize", f"{sizes}, {job.resize.stage} ({job.resize.why})"))
     if job.progress is not None:
