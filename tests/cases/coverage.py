@@ -134,6 +134,8 @@ CASES: dict[str, tuple[str, ...]] = {
     "D08 kai-scheduler/KAI-Scheduler#1934": (
         "test_borrowing::test_a_fair_share_beyond_the_guarantee_is_not_taken_by_force_and_the_reason_says_so",
         "test_variants_order::test_beyond_its_guarantee_a_user_waits_for_the_others_jobs_and_is_told_so",
+        "core/test_not_to_be_stopped::test_an_owner_is_told_until_when_a_borrower_is_in_its_protected_time",
+        "core/test_not_to_be_stopped::test_an_owner_is_told_that_a_borrower_is_never_stopped",
     ),
     "E01 kubernetes-sigs/kueue#2821": (
         "test_preemption::test_an_evicted_older_job_does_not_come_straight_back",

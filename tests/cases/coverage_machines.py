@@ -31,6 +31,7 @@ MACHINES: dict[str, tuple[str, ...]] = {
     ),
     "J07 intelligent-machine-learning/dlrover#1534": (
         "services/gateway/test_steer::test_a_size_outside_of_its_bounds_is_refused_at_once_and_the_job_is_left_alone",
+        "client/test_steer::test_a_size_is_a_number_or_left_to_the_policy",
         "cases/test_elastic::test_a_proposal_outside_of_the_declared_bounds_changes_nothing_beyond_them",
         "cases/test_variants_sizes::test_a_proposal_between_allowed_sizes_gives_the_next_smaller_one",
     ),
