@@ -66,6 +66,7 @@ def test_it_moves_when_they_are_free_and_then_stays() -> None:
         pytest.param({"attributes": {"speed_v100": 1.0, "speed_h100": 1.05}}, {}, id="it is as fast here"),
         pytest.param({"attributes": {"speed_v100": 2.0}}, {}, id="it is slower there"),
         pytest.param({"gpu_models": ("V100",)}, {}, id="it does not accept them"),
+        pytest.param({"gpu_models": ("V100", "H100")}, {}, id="it names the one it is on first"),
         pytest.param({"estimate_s": 7_230}, {}, id="it is soon over"),
         pytest.param({"group": "few"}, {}, id="a limit"),
         pytest.param({"preemptible": False}, {}, id="nobody is to stop it"),
@@ -108,6 +109,12 @@ def test_it_does_not_move_where_models_cost_differently() -> None:
     assert proposals(world) == [], "who pays chooses"
     world.state.kept.prices.update({"h100": 1_000})
     assert proposals(world) != []
+
+
+def test_who_names_models_best_first_moves_to_one_named_before() -> None:
+    world, job, other = slow_one({"gpu_models": ("h100", "V100")})
+    [proposal] = proposals(world.wait(7200).finish(other))
+    assert (proposal.job, proposal.model) == (job, "h100")
 
 
 @pytest.mark.parametrize("deadline_s", [16_200, 16_210, 16_229])

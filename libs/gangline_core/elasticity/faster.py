@@ -76,7 +76,7 @@ def _movable(view: View, free: frozenset[str]) -> Iterator[tuple[Elastic, list[s
         time_left_s, cost = left_s(one, view.now), cost_s(one) or RESTART_COST_S
         speeds = better_than(kept.affinities, one.job.spec, here)
         models = [model for model, speed in speeds.items() if model in free and time_left_s * (1 - 1 / speed) > cost]
-        if models := [model for model in models if _accepts(one.role, model)]:
+        if models := [model for model in models if _accepts(one.role, model, here)]:
             yield one, models
 
 
@@ -87,6 +87,8 @@ def _lets_go(job: Job, now: int) -> bool:
     return starts_again(spec) and spec.preemptible and not (is_protected or spec.stays)
 
 
-def _accepts(role: Role, model: str) -> bool:
-    accepted, refused = role.resources.gpu_models, role.resources.exclude_models
-    return (not accepted or model in map(str.lower, accepted)) and model not in map(str.lower, refused)
+def _accepts(role: Role, model: str, here: str) -> bool:
+    """True for a model that the job does not refuse; of those that it names, best first, one before that it is on."""
+    named = [each.lower() for each in role.resources.gpu_models]
+    better = named[: named.index(here)] if here in named else named
+    return (not named or model in better) and model not in map(str.lower, role.resources.exclude_models)
