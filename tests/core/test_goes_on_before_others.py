@@ -200,6 +200,24 @@ def test_who_borrows_stands_back_for_whom_it_would_be_reclaimed() -> None:
     assert world.job(borrower).state == JobState.WAITING
 
 
+@pytest.mark.parametrize(("stays_mib", "stands_back"), [(1000, True), (0, False)])
+def test_who_keeps_memory_while_it_stands_still_stands_back_as_it_would_be_evicted(
+    stays_mib: int, stands_back: bool
+) -> None:
+    """Whole GPUs are not free while anything stays on them; who leaves all of them is paused, and loses nothing."""
+    world = guarded(ordering="priority")
+    borrower = world.submit(gpu_spec(8, stays_mib=stays_mib, group="x", priority=5))
+    owed = world.submit(gpus=8, group="owner")
+    decided = world.round()
+    assert decided is not None
+    assert [one.job for one in decided.placements] == [owed if stands_back else borrower]
+    at_rest(world)
+    world.wait(1).submit(gpus=8, group="x")
+    at_rest(world)
+    assert world.job(owed).state == JobState.RUNNING
+    assert world.job(borrower).state == (JobState.WAITING if stands_back else JobState.PAUSED)
+
+
 @pytest.mark.parametrize("is_owed", [True, False])
 def test_a_victim_that_hangs_does_not_begin_again_before_whom_it_went_for(is_owed: bool) -> None:
     """The claim was given up meanwhile; the victim came first again, was evicted again, and so on for ever."""

@@ -13,10 +13,11 @@ from gangline_core.ids import JobId
 from gangline_core.job import Job, Task
 from gangline_core.limits.amounts import add_all, amount_of, count
 from gangline_core.making_room.losses import effective_priority
+from gangline_core.making_room.sent_at_once import only_pauses
 from gangline_core.making_room.service_order import orders_by_service, own_place, place_at_work
 from gangline_core.making_room.trial import missing
 from gangline_core.pauses.resuming import taken_up_by
-from gangline_core.spec import ServiceClass, may_pause
+from gangline_core.spec import ServiceClass
 from gangline_core.table import Table
 
 Freed = Callable[[str, str], int]
@@ -63,7 +64,7 @@ class Lowest:
         for some, sign in ((now - self._among, 1), (self._among - now, -1)):
             for one in map(jobs.__getitem__, some):
                 is_loose = one.service_class == ServiceClass.OPPORTUNISTIC
-                sort = (is_loose, may_pause(one.spec), effective_priority(table.pool.pool, one.spec))
+                sort = (is_loose, only_pauses(one.spec), effective_priority(table.pool.pool, one.spec))
                 count(self._sorts, sort, sign)
         if orders_by_service(table.policy):
             if not now.issuperset(self._among):

@@ -11,7 +11,7 @@ from gangline_core.making_room.losses import effective_priority, is_protected, i
 from gangline_core.making_room.service_order import sinks_below, would_be_below
 from gangline_core.making_room.shields import will_be_left_to_work
 from gangline_core.reserving.passing import promises
-from gangline_core.spec import ServiceClass, may_pause
+from gangline_core.spec import JobSpec, ServiceClass, may_pause
 from gangline_core.table import Table
 
 
@@ -28,7 +28,7 @@ def takes_whole(table: Table, job: Job) -> bool:
 def might_be_sent(table: Table, job: Job, other: Job, owed_by: frozenset[str]) -> bool:
     """A cheap look whether class, priority or service might let the other be sent away, or a guarantee let it be.
 
-    Who may be paused loses nothing when what it borrowed is asked back.
+    Who need only be paused loses nothing when what it borrowed is asked back.
     """
     if _ranks_below(table, other, effective_priority(table.pool.pool, job.spec)) or sinks_below(table, job, other):
         return True
@@ -60,7 +60,12 @@ def would_be_sent(table: Table, job: Job, other: Job, owed_by: frozenset[str]) -
 
 def _is_owed(other: Job, owed_by: frozenset[str]) -> bool:
     """True when the other has what these groups promised, as a loan."""
-    return bool(owed_by) and not may_pause(other.spec) and owed_by.isdisjoint(ancestors(other.spec.group))
+    return bool(owed_by) and not only_pauses(other.spec) and owed_by.isdisjoint(ancestors(other.spec.group))
+
+
+def only_pauses(spec: JobSpec) -> bool:
+    """True when such a job can be paused and then leaves all of its GPUs: nobody has it evicted for what it keeps."""
+    return may_pause(spec) and (spec.pausing is None or not spec.pausing.gpu_memory_mib)
 
 
 def _ranks_below(table: Table, other: Job, mine: int) -> bool:
