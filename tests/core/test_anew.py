@@ -73,6 +73,15 @@ def test_a_gang_whose_deadline_would_not_let_it_begin_again_is_not_stopped_for_a
     assert world.job(job).state == JobState.RUNNING
 
 
+def test_a_gang_whose_budget_is_used_up_runs_on_as_it_is() -> None:
+    world = World(node("n1", gpus=4), groups=[group("few")])
+    job = gang(world, 1, "n1", group="few")
+    world.tell("accounting", f.BudgetExhausted(group="few", used_gpu_milli_ms=1))
+    propose(world, **{f"j{job}": 4})
+    world.settle()
+    assert (world.job(job).state, world.job(job).attempt) == (JobState.RUNNING, 1)
+
+
 def test_two_gangs_change_places_in_one_round_and_start_once_each() -> None:
     world = World(node("n1", gpus=4), node("n2", gpus=4))
     small, large = gang(world, 3, "n1", "n1", "n2"), gang(world, 3, "n1", "n2", "n2")

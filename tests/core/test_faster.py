@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from tests.make import World, gpu_amount, group, node, spec
 
-from gangline_core import elasticity
+from gangline_core import cycle, elasticity
 from gangline_core import facts as f
 from gangline_core.ids import JobId, NodeId
 from gangline_core.job import JobState
@@ -115,6 +115,24 @@ def test_who_names_models_best_first_moves_to_one_named_before() -> None:
     world, job, other = slow_one({"gpu_models": ("h100", "V100")})
     [proposal] = proposals(world.wait(7200).finish(other))
     assert (proposal.job, proposal.model) == (job, "h100")
+
+
+def test_it_is_not_stopped_when_its_budget_would_not_let_it_begin_again() -> None:
+    world, job, other = slow_one({"group": "few", "gpus": 1})
+    [proposal] = proposals(world.wait(7200).finish(other))
+    spent = f.BudgetExhausted(group="few", used_gpu_milli_ms=1)
+    world.tell("elastic.default", proposal)
+    opened = cycle.open_round(world.state, "default", world.at)
+    assert opened is not None
+    world.tell("queue.default", opened)
+    decided = cycle.decide_round(world.state, "default", world.at)
+    assert decided.restarts
+    world.tell("accounting", spent)
+    world.tell("placement.default", decided)
+    assert world.job(job).state == JobState.RUNNING, "it was used up between the decision and its message"
+    world.settle()
+    world.finish(world.submit_running(spec(gpus=1, name="more"), "v0"))
+    assert proposals(world.wait(7200)) == []
 
 
 @pytest.mark.parametrize("deadline_s", [16_200, 16_210, 16_229])

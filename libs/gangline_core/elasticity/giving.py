@@ -2,9 +2,9 @@
 
 from msgspec.structs import replace
 
-from gangline_core.door.terms import may_begin_again
 from gangline_core.elasticity.anew import Wish, beyond, in_the_way, of_budget, pack, wish
 from gangline_core.elasticity.room import more, wanted
+from gangline_core.elasticity.view import begins_again
 from gangline_core.facts import Placement, ResizeProposed, Restart, Shrink
 from gangline_core.ids import JobId
 from gangline_core.job import Job, JobState
@@ -60,7 +60,7 @@ def _wishes(table: Table, job: Job, role: Role, proposal: ResizeProposed) -> lis
     if proposal.size >= size:
         allowed = [one for one in allowed if one > size or (one == size and proposal.moves)]
         allowed = [] if table.unseen else allowed
-    allowed = allowed if may_begin_again(job.spec, table.now) else []
+    allowed = allowed if begins_again(table.state, job, table.now) else []
     if job.id in gives or not allowed or (proposal.moves and proposal.size != size):
         return []
     sizes = allowed if proposal.size >= size else allowed[:1]
@@ -105,7 +105,7 @@ def _move(table: Table, room: Room, job: Job, role: Role, proposal: ResizePropos
     """The whole gang starts again on another model, if all of it fits there."""
     if not starts_again(job.spec) or len(job.sizes) != 1 or not role.allows(proposal.size):
         return
-    if not may_begin_again(job.spec, table.now):
+    if not begins_again(table.state, job, table.now):
         return
     seats = seats_on(table, room, job, role, proposal.size, proposal.model)
     if seats is None:

@@ -10,10 +10,9 @@ from collections.abc import Callable, Iterator
 
 from msgspec.structs import replace
 
-from gangline_core.door.terms import may_begin_again
 from gangline_core.elasticity.fit import fitted
 from gangline_core.elasticity.goodput import throughput
-from gangline_core.elasticity.view import Elastic, Target, View, calm_until_ms, elastic
+from gangline_core.elasticity.view import Elastic, Target, View, begins_again, calm_until_ms, elastic
 from gangline_core.elasticity.worth import cost_s, left_s
 from gangline_core.job import Job, JobState
 from gangline_core.placement.gang import Gang, Seats, gang_of
@@ -48,7 +47,7 @@ def at_rest(view: View, may_move: Callable[[Job], bool]) -> Iterator[Elastic]:
         job = view.state.kept.jobs[job_id]
         able = may_move(job) and len(job.sizes) == 1 and not job.asked
         rests = job.state == JobState.RUNNING and not job.winding_down and not is_active(job)
-        able = able and may_begin_again(job.spec, view.now)
+        able = able and begins_again(view.state, job, view.now)
         if able and rests and view.now >= calm_until_ms(job) and is_new(view.state, job.id):
             yield elastic(view.state, job, next(role for role in job.spec.roles if role.name in job.sizes))
 

@@ -5,12 +5,14 @@ from collections.abc import Iterator
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gangline_core.door.terms import may_begin_again
+from gangline_core.groups import ancestors
 from gangline_core.job import Job, JobState
 from gangline_core.seating import allowed_sizes
 from gangline_core.sizes import resizing
 from gangline_core.sizes.causes import is_new
 from gangline_core.sizes.progress import Progress
-from gangline_core.spec import Role, least_size
+from gangline_core.spec import Role, costs_gpu_time, least_size
 from gangline_core.state import State
 from gangline_core.table import Table
 
@@ -104,6 +106,12 @@ def _believed(said: Progress | None) -> Progress | None:
     if said is None or all(point.can_be for point in said.points):
         return said
     return replace(said, points=tuple(point for point in said.points if point.can_be))
+
+
+def begins_again(state: State, job: Job, now: int) -> bool:
+    """True when a job that is told to stop now may start once more: its deadline lets it, and its budget."""
+    spent = costs_gpu_time(job.spec) and any(path in state.kept.exhausted for path in ancestors(job.spec.group))
+    return may_begin_again(job.spec, now) and not spent
 
 
 def calm_until_ms(job: Job) -> int:

@@ -13,7 +13,7 @@ from gangline_core.kept import PoolState
 from gangline_core.pauses.packing import is_packed
 from gangline_core.reasons import Reason, ReasonCode
 from gangline_core.room.company import limit_set, note_steps
-from gangline_core.room.holds import limit_fault, room_fault
+from gangline_core.room.holds import budget_fault, limit_fault, room_fault
 from gangline_core.sizes import resizing
 from gangline_core.sizes.allowed import sizes, targets_with, too_many
 from gangline_core.sizes.news import Known, is_news
@@ -119,7 +119,7 @@ def _is_void(state: State, restart: f.Restart, able: dict[JobId, f.Restart]) -> 
     if any(state.kept.tasks[name].job not in able for name in leaving):
         return True
     fault = room_fault(state, placement.tasks, without=(*job.tasks, *leaving))
-    return bool(fault or limit_fault(state, job, placement, without=job.tasks))
+    return bool(fault or limit_fault(state, job, placement, without=job.tasks) or budget_fault(state, job, placement))
 
 
 def _restart(
