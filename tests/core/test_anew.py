@@ -73,6 +73,22 @@ def test_a_gang_whose_deadline_would_not_let_it_begin_again_is_not_stopped_for_a
     assert world.job(job).state == JobState.RUNNING
 
 
+@pytest.mark.parametrize(("spent", "late"), [(False, False), (True, False), (False, True)])
+def test_a_gang_that_could_not_begin_again_is_not_made_smaller_for_another(spent: bool, late: bool) -> None:
+    world = World(node("n1", gpus=4), node("n2", gpus=2), groups=[group("few")])
+    due_ms = world.at + 1_000_000 if late else 0
+    job = gang(world, 4, *["n1"] * 4, group="few", estimate_s=900, deadline_ms=due_ms)
+    other = world.submit_running(spec(gpus=2, level="normal", checkpoints=True), "n2")
+    world.wait(600)
+    if spent:
+        world.tell("accounting", f.BudgetExhausted(group="few", used_gpu_milli_ms=1))
+    urgent = world.submit(spec(gpus=2, priority=1000))
+    world.settle()
+    keeps = spent or late
+    assert (world.job(urgent).state, world.job(job).state) == (JobState.RUNNING, JobState.RUNNING)
+    assert (world.job(job).attempt, world.job(other).preemptions) == ((1, 1) if keeps else (2, 0))
+
+
 def test_a_gang_whose_budget_is_used_up_runs_on_as_it_is() -> None:
     world = World(node("n1", gpus=4), groups=[group("few")])
     job = gang(world, 1, "n1", group="few")
