@@ -20,6 +20,8 @@ FLAGS = (
 START_S_MAX = 90.0
 WAIT_S_MAX = 60.0
 POLL_S = 0.05
+LEFT = "Inspected target navigated or closed"
+"""What a tab answers that was asked on one page and is on another by now."""
 
 
 def find_browser() -> str:
@@ -82,8 +84,13 @@ class Page:
         await self.send("Page.navigate", url=url)
 
     async def text(self) -> str:
-        """What one can read now."""
-        return str(await self.run("document.body ? document.body.innerText : ''"))
+        """What one can read now; nothing while the tab is on its way to another page."""
+        try:
+            return str(await self.run("document.body ? document.body.innerText : ''"))
+        except AssertionError as error:
+            if LEFT not in str(error):
+                raise
+            return ""
 
     async def until(self, words: str, *, gone: bool = False) -> str:
         """The page's text once these words stand there (or stand there no more)."""
