@@ -6,8 +6,9 @@ is liked more than another when three of four runs there were over sooner than t
 runs say nothing. Who names models in the job is taken at its word, and asks for no affinity.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from math import inf
+from statistics import median_high
 
 from msgspec import Struct
 
@@ -72,7 +73,7 @@ class Affinities(Struct):
 
     def middles(self, spec: JobSpec) -> dict[str, tuple[int, int]]:
         """Per model how many runs of jobs like this one are known, and how long the middle one took in ms."""
-        return {model: (len(own), middle(sorted(own))) for model, own in self.runs.get(classes(spec)[0], {}).items()}
+        return {model: (len(own), median_high(own)) for model, own in self.runs.get(classes(spec)[0], {}).items()}
 
     def of(self, spec: JobSpec) -> Tiers:
         """Which models the job likes most; none where it likes all alike."""
@@ -114,30 +115,26 @@ def told_speeds(spec: JobSpec) -> dict[str, float]:
 def told_tiers(speeds: Mapping[str, float]) -> Tiers:
     """Models by the speeds that a job tells; a speed within a tenth of another is no other."""
     known = {**speeds, OTHERS: OTHERS_SPEED}
-    tiers: list[list[str]] = []
-    for model in sorted(known, key=lambda model: (-known[model], model)):
-        if tiers and known[model] >= ALIKE * known[tiers[-1][0]]:
-            tiers[-1].append(model)
-        else:
-            tiers.append([model])
-    return tuple(tuple(sorted(tier)) for tier in tiers)
+    order = sorted(known, key=lambda model: (-known[model], model))
+    return _in_tiers(order, lambda model, first: known[model] >= ALIKE * known[first])
 
 
 def tiers_of(runs: Mapping[str, tuple[int, ...]]) -> Tiers:
     """Models of which there are enough runs, the fastest first."""
     known = {model: sorted(own) for model, own in runs.items() if len(own) >= RUNS_LEAST}
+    order = sorted(known, key=lambda model: (median_high(known[model]), model))
+    return _in_tiers(order, lambda model, first: known[model][len(known[model]) // 4] <= _most(known[first]))
+
+
+def _in_tiers(order: Iterable[str], is_alike: Callable[[str, str], bool]) -> Tiers:
+    """The models in this order; one that is like the first of a tier belongs to it."""
     tiers: list[list[str]] = []
-    for model in sorted(known, key=lambda model: (middle(known[model]), model)):
-        if tiers and known[model][len(known[model]) // 4] <= _most(known[tiers[-1][0]]):
+    for model in order:
+        if tiers and is_alike(model, tiers[-1][0]):
             tiers[-1].append(model)
         else:
             tiers.append([model])
     return tuple(tuple(sorted(tier)) for tier in tiers)
-
-
-def middle(runs: list[int]) -> int:
-    """The median of sorted run times, the upper of two."""
-    return runs[len(runs) // 2]
 
 
 def _most(runs: list[int]) -> int:
