@@ -9,18 +9,19 @@ from msgspec.structs import replace
 from gangline_agent import traces
 from gangline_agent.config import Config
 from gangline_agent.nodes import Nodes
-from gangline_agent.runner import Order, Phase, Runner
+from gangline_agent.runner import Phase, Runner
 from gangline_agent.words import Words
 from gangline_core.cluster import Node
 from gangline_core.facts import ExitCause, Fact, GpusEmpty, NodeSeen, TaskExited, TaskStarted
 from gangline_core.fold import Message
 from gangline_core.ids import NodeId, TaskId
-from gangline_core.job import Job, Task, TaskState
+from gangline_core.job import Job, Task
 from gangline_core.making_room.claims import is_overdue
 from gangline_core.state import State
 from gangline_core.step import Step
 from gangline_kit.carrying.orders import orders
 from gangline_kit.carrying.reconcile import decide
+from gangline_kit.carrying.worklist import Worklist
 from gangline_kit.lane import Lane
 from gangline_kit.service import Site
 from gangline_wire import subjects
@@ -30,12 +31,8 @@ from gangline_wire.samples import Samples
 
 log = logging.getLogger(__name__)
 
-TASKS_MAX = 1_000
-"""Tasks that are looked at together, and so reported in one message."""
 NODES_MAX = 250
 """Nodes described in one message."""
-BUSY_S = 0.02
-"""Facts come fast when the last message is younger than this; then they are gathered."""
 SAMPLE_S = 1.0
 LOOK_S_MAX = 15.0
 """Devices that do not answer for longer take no work."""
@@ -53,10 +50,7 @@ class Reporter:
         self.site = site
         self.config = config
         self.nodes = nodes
-        self.look_at: dict[TaskId, None] = {}
-        self.placed: dict[TaskId, Order] = {}
-        """Orders as they stood when they were placed, while the whole gang is there."""
-        self.wake = asyncio.Event()
+        self.worklist = Worklist(site, is_mine=self._is_mine, gather_ms=config.gather_ms)
         self.words = Words()
         self.says_safe: Callable[[TaskId], bool] = lambda task: False
         """Passes on that a member which leaves is safe; False when it was not told to leave."""
@@ -66,7 +60,6 @@ class Reporter:
         """Tasks whose collective library gave an operation up."""
         self.told_news: Callable[[], None] = lambda: None
         """Called when a job of the log has news of its size."""
-        self.appended_s = 0.0
         self.told: dict[NodeId, Node] = {}
         """Descriptions as the log last heard them from this process."""
         self.warned: set[NodeId] = set()
@@ -85,27 +78,18 @@ class Reporter:
 
     def changed(self, task: TaskId) -> None:
         """The runner knows something new about a task."""
-        self.look_at[task] = None
-        self.wake.set()
+        self.worklist.add((task,))
 
     def note(self, message: Message, step: Step) -> None:
         """The log knows something new."""
-        tasks, known, mine = self.state.kept.tasks, self.runner.known, self.nodes.ids
-        placed: list[TaskId] = []
-        for name in step.tasks:
-            task = tasks.get(name)
-            if name in known or (task is not None and task.node in mine and self._carries(task.node)):
-                self.look_at[name] = None
-                if task is not None and task.state == TaskState.PLACED and name not in known:
-                    placed.append(name)
-        for order in orders(self.state, placed):
-            self.placed.setdefault(order.task.id, order)
-        for job in (self.state.kept.jobs[sized] for sized in step.sized):
-            self.look_at |= dict.fromkeys(name for name in job.tasks if name in known)
+        self.worklist.hear(step, self.runner.known)
         if step.sized:
             self.told_news()
-        if self.look_at or (self.words.waits and step.sized):
-            self.wake.set()
+        if self.words.waits and step.sized:
+            self.worklist.wake()
+
+    def _is_mine(self, name: NodeId) -> bool:
+        return name in self.nodes.ids and self._carries(name)
 
     def _carries(self, name: NodeId) -> bool:
         """False for a node of another agent that names its machine alike: that one's tasks are not ours."""
@@ -141,8 +125,7 @@ class Reporter:
         own = [node for node in self.nodes.ids if self._carries(node)]
         mine = sorted(name for node in own for name in self.state.node_tasks.get(node, ()))
         await self.runner.recover(orders(self.state, mine))
-        self.look_at |= dict.fromkeys((*mine, *self.runner.known))
-        self.wake.set()
+        self.worklist.add((*mine, *self.runner.known))
         await self._look()
         self.told.clear()
         await self._describe(lane, [node.id for node in self.nodes.described])
@@ -151,10 +134,7 @@ class Reporter:
 
     async def _report_for_ever(self, lane: Lane) -> None:
         while True:
-            await self.wake.wait()
-            if self.site.clock.monotonic_s() - self.appended_s < BUSY_S:
-                await self.site.clock.sleep(self.config.gather_ms / 1000)
-            self.wake.clear()
+            await self.worklist.news()
             facts = self._decide()
             if facts:
                 well = self._well_again(facts)
@@ -162,16 +142,13 @@ class Reporter:
                 ended = traces.ending(self.state, facts) if self.site.tracing.is_on else []
                 await lane.append(facts, trace=self._trace(facts))
                 self.told |= {node.id: node for node in well}
-                self.appended_s = self.site.clock.monotonic_s()
-                self._count(facts)
+                self.worklist.appended(facts)
                 traces.tell(self.site.tracing, self.state, facts, ended, at=self.site.now_ms())
-            if self.look_at:
-                self.wake.set()
 
     def _decide(self) -> tuple[Fact, ...]:
         """Have done what is to be done, then say what the log does not know yet."""
         tasks, known = self.state.kept.tasks, self.runner.known
-        names = self._next()
+        names = self.worklist.next()
         decision = decide(tasks, known, names)
         for name in decision.stop:
             task, local = tasks.get(name), known[name]
@@ -188,7 +165,7 @@ class Reporter:
             self.runner.go_on(name)
         for name in decision.forget:
             self.runner.forget(name)
-        for order in self._orders(decision.start):
+        for order in self.worklist.orders(decision.start):
             self.runner.start(order)
         for name in names:
             if name in known and name in tasks and known[name].phase in (Phase.STARTING, Phase.RUNNING):
@@ -196,8 +173,7 @@ class Reporter:
                 job = self.state.kept.jobs[tasks[name].job]
                 if job.retimed and tasks[name].placed_ms == known[name].placed_ms:
                     self.runner.retime(tasks[name], job)
-        for name in names:
-            self.placed.pop(name, None)
+        self.worklist.looked_at(names)
         # What just began, or ended at once, belongs into the same message.
         return (*decide(tasks, known, names).facts, *self.words.facts(self.state))
 
@@ -217,7 +193,7 @@ class Reporter:
     def confirm(self, name: TaskId, word: Confirmed) -> str:
         """A member says that its gang met; why that cannot be, or an empty text."""
         fault = self.words.confirm(self.state, name, word, at=self.site.now_ms())
-        self.wake.set()
+        self.worklist.wake()
         return fault
 
     def met(self, told: Sizing) -> None:
@@ -232,18 +208,6 @@ class Reporter:
         """A member says how far its job is; told with the next beat."""
         self.words.report(self.state, name, said)
 
-    def _next(self) -> list[TaskId]:
-        """The next tasks to look at, at most so many."""
-        names = list(self.look_at)[:TASKS_MAX]
-        for name in names:
-            del self.look_at[name]
-        return names
-
-    def _orders(self, names: tuple[TaskId, ...]) -> list[Order]:
-        captured = [self.placed.pop(name) for name in names if name in self.placed]
-        later = orders(self.state, [name for name in names if name not in {order.task.id for order in captured}])
-        return [*captured, *later]
-
     def _trace(self, facts: tuple[Fact, ...]) -> str | None:
         """The trace of the job the facts are about, when they are about one only."""
         names = {fact.task for fact in facts if isinstance(fact, TaskStarted | TaskExited)}
@@ -253,14 +217,6 @@ class Reporter:
     def _job(self, name: TaskId) -> Job | None:
         task = self.state.kept.tasks.get(name)
         return None if task is None else self.state.job(task.job)
-
-    def _count(self, facts: tuple[Fact, ...]) -> None:
-        metrics = self.site.metrics
-        for fact in facts:
-            if isinstance(fact, TaskStarted):
-                metrics.count("gangline_tasks_started_total")
-            elif isinstance(fact, TaskExited):
-                metrics.count("gangline_tasks_ended_total", cause=fact.cause.value)
 
     # --- nodes --------------------------------------------------------------------------------------------
 

@@ -1,18 +1,16 @@
 """Acts for the cluster's tasks while it leads the lane: starts, stops, and tells the log what became of them."""
 
-import asyncio
 import logging
 from collections.abc import Callable
 
-from gangline_core.facts import ExitCause, Fact, TaskExited, TaskStarted
+from gangline_core.facts import ExitCause, Fact
 from gangline_core.fold import Message
 from gangline_core.ids import NodeId, TaskId
-from gangline_core.job import TaskState
 from gangline_core.state import State
 from gangline_core.step import Step
-from gangline_kit.carrying.known import Order, Phase
-from gangline_kit.carrying.orders import orders
+from gangline_kit.carrying.known import Phase
 from gangline_kit.carrying.reconcile import decide
+from gangline_kit.carrying.worklist import Worklist
 from gangline_kit.lane import Lane
 from gangline_kit.service import Site
 from gangline_kubernetes.carrier import Carrier
@@ -21,10 +19,6 @@ from gangline_kubernetes.telling import Telling
 
 log = logging.getLogger(__name__)
 
-TASKS_MAX = 1_000
-"""Tasks that are looked at together, and so reported in one message."""
-BUSY_S = 0.02
-"""Facts come fast when the last message is younger than this; then they are gathered."""
 STUCK_S = 5.0
 
 
@@ -39,13 +33,8 @@ class Reporter:
     def __init__(self, site: Site, config: Config, agent: str) -> None:
         """`carrier`, `telling` and `rests` must be set before `work`; the nodes of this cluster name `agent`."""
         self.site = site
-        self.config = config
         self.agent = agent
-        self.look_at: dict[TaskId, None] = {}
-        self.placed: dict[TaskId, Order] = {}
-        """Orders as they stood when they were placed, while the whole gang is there."""
-        self.wake = asyncio.Event()
-        self.appended_s = 0.0
+        self.worklist = Worklist(site, is_mine=self.is_mine, gather_ms=config.gather_ms)
 
     @property
     def state(self) -> State:
@@ -59,49 +48,27 @@ class Reporter:
 
     def changed(self, task: TaskId) -> None:
         """Something is new about a task's pod."""
-        self.look_at[task] = None
-        self.wake.set()
+        self.worklist.add((task,))
 
     def note(self, message: Message, step: Step) -> None:
         """The log knows something new."""
-        tasks, known = self.state.kept.tasks, self.carrier.known
-        placed: list[TaskId] = []
-        for name in step.tasks:
-            task = tasks.get(name)
-            if name in known or (task is not None and self.is_mine(task.node)):
-                self.look_at[name] = None
-                if task is not None and task.state == TaskState.PLACED and name not in known:
-                    placed.append(name)
-        for order in orders(self.state, placed):
-            self.placed.setdefault(order.task.id, order)
-        for job in (self.state.job(sized) for sized in step.sized):
-            if job is not None:
-                self.look_at |= dict.fromkeys(name for name in job.tasks if name in known)
-        if self.look_at:
-            self.wake.set()
+        self.worklist.hear(step, self.carrier.known)
 
     def take_over(self) -> None:
         """Look at everything once: what the log has on this cluster's nodes, and every pod that is marked as a task."""
         mine = [task.id for task in self.state.kept.tasks.values() if self.is_mine(task.node)]
-        self.look_at |= dict.fromkeys((*sorted(mine), *self.carrier.known))
-        self.wake.set()
+        self.worklist.add((*sorted(mine), *self.carrier.known))
 
     async def report_for_ever(self, lane: Lane) -> None:
         """Decide and append, as fast as there is something new."""
         while True:
-            await self.wake.wait()
-            if self.site.clock.monotonic_s() - self.appended_s < BUSY_S:
-                await self.site.clock.sleep(self.config.gather_ms / 1000)
-            self.wake.clear()
+            await self.worklist.news()
             facts = self._decide()
             if facts:
                 # A node that refused a task must not be thought of in the very round that its refusal sets off.
                 facts = (*self.rests(), *facts)
                 await lane.append(facts)
-                self.appended_s = self.site.clock.monotonic_s()
-                self._count(facts)
-            if self.look_at:
-                self.wake.set()
+                self.worklist.appended(facts)
 
     async def look_for_stuck_for_ever(self) -> None:
         """Now and then, look for pods that do not get to run."""
@@ -112,7 +79,7 @@ class Reporter:
     def _decide(self) -> tuple[Fact, ...]:
         """Have done what is to be done, then say what the log does not know yet."""
         tasks, known = self.state.kept.tasks, self.carrier.known
-        names = self._next()
+        names = self.worklist.next()
         decision = decide(tasks, known, names)
         for name in decision.stop:
             if name not in tasks:
@@ -123,29 +90,10 @@ class Reporter:
         for name in decision.forget:
             self.carrier.forget(name)
             self.telling.forget(name)
-        for order in self._orders(decision.start):
+        for order in self.worklist.orders(decision.start):
             self.carrier.start(order)
         for name in names:
-            self.placed.pop(name, None)
             if name in tasks and name in known and known[name].phase in (Phase.STARTING, Phase.RUNNING):
                 self.telling.inform(tasks[name])
+        self.worklist.looked_at(names)
         return (*decide(tasks, known, names).facts, *self.telling.met(tasks, names))
-
-    def _next(self) -> list[TaskId]:
-        names = list(self.look_at)[:TASKS_MAX]
-        for name in names:
-            del self.look_at[name]
-        return names
-
-    def _orders(self, names: tuple[TaskId, ...]) -> list[Order]:
-        captured = [self.placed.pop(name) for name in names if name in self.placed]
-        have = {order.task.id for order in captured}
-        return [*captured, *orders(self.state, [name for name in names if name not in have])]
-
-    def _count(self, facts: tuple[Fact, ...]) -> None:
-        metrics = self.site.metrics
-        for fact in facts:
-            if isinstance(fact, TaskStarted):
-                metrics.count("gangline_tasks_started_total")
-            elif isinstance(fact, TaskExited):
-                metrics.count("gangline_tasks_ended_total", cause=fact.cause.value)
