@@ -1,6 +1,9 @@
-"""What several routes share: parameters, kinds of problems, names and examples of bodies."""
+"""What several routes share: their shapes, parameters, kinds of problems, names and examples of bodies."""
 
-from gangline_gateway.table import Parameter
+from typing import Any
+
+from gangline_gateway.table import Handler, Parameter, Route
+from gangline_wire import views as v
 
 TEXT = "text/plain"
 EVENT_STREAM = "text/event-stream"
@@ -54,3 +57,65 @@ FILE_EXAMPLE = {
 }
 POOL_EXAMPLE = {"name": "local"}
 TOKEN_EXAMPLE = {"name": "ada's laptop", "role": "user", "user": "ada", "groups": ["research"], "expires_in": "90d"}
+
+
+def setting(template: str, handler: Handler, summary: str, view: type) -> Route:
+    """Shows one entry of the settings, with its version."""
+    return Route("GET", template, handler, summary, view, problems=("not_found",), has_etag=True)
+
+
+def sets(
+    template: str,
+    handler: Handler,
+    summary: str,
+    *,
+    body: Any,
+    example: Any,
+    named: tuple[str, ...] = (),
+    answers: type = v.DoneView,
+) -> Route:
+    """Makes or changes one entry of the settings, as a whole."""
+    return Route(
+        "PUT",
+        template,
+        handler,
+        summary,
+        answers,
+        query=(DRY_RUN_PARAMETER, WHY_PARAMETER),
+        body=body,
+        named=named,
+        example=example,
+        problems=SETS,
+        has_etag=True,
+    )
+
+
+def steers(
+    template: str,
+    handler: Handler,
+    summary: str,
+    *,
+    body: Any = WHY_FILE,
+    example: Any = WHY_EXAMPLE,
+    body_optional: bool = True,
+    status: int = 200,
+) -> Route:
+    """Says what shall become of a job or a node, and why."""
+    return Route(
+        "POST",
+        template,
+        handler,
+        summary,
+        v.DoneView,
+        status=status,
+        body=body,
+        body_optional=body_optional,
+        example=example,
+        problems=STEERS,
+    )
+
+
+def removes(template: str, handler: Handler, summary: str) -> Route:
+    """Takes a member or a group out of the tree, at once or when nothing of it is left."""
+    query = (DRAIN_PARAMETER, DRY_RUN_PARAMETER, WHY_PARAMETER)
+    return Route("DELETE", template, handler, summary, v.DoneView, query=query, problems=REMOVES)

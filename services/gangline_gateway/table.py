@@ -7,6 +7,8 @@ from msgspec import Struct
 
 from gangline_gateway.call import Call, Outcome
 
+Handler = Callable[[Call], Awaitable[Outcome]]
+
 
 class Parameter(Struct, frozen=True):
     """One query parameter."""
@@ -24,7 +26,7 @@ class Route(Struct, frozen=True):
     method: str
     template: str
     """As aiohttp writes it, such as "/v1/jobs/{id}"."""
-    handler: Callable[[Call], Awaitable[Outcome]]
+    handler: Handler
     summary: str
     answers: Any
     """View that is answered, or a media type for anything else."""
@@ -41,11 +43,14 @@ class Route(Struct, frozen=True):
     """Codes beyond those that any route may answer."""
     is_open: bool = False
     """True for routes that need no token."""
-    changes: bool = False
-    """True for routes that change something."""
     is_stream: bool = False
     has_etag: bool = False
     is_idempotent_by_key: bool = False
+
+    @property
+    def changes(self) -> bool:
+        """True for routes that change something."""
+        return self.method != "GET"
 
     @property
     def query_names(self) -> tuple[str, ...]:
