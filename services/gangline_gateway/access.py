@@ -18,6 +18,7 @@ from gangline_core.groups import ancestors
 from gangline_core.job import Job
 from gangline_core.spec import JobSpec
 from gangline_core.state import State
+from gangline_wire.problem import FieldError
 
 
 class Role(StrEnum):
@@ -92,18 +93,18 @@ def visible_job(state: State, caller: Caller, job: int) -> Job | None:
     return found if found is not None and sees_job(state, caller, found.spec) else None
 
 
-def may_submit(state: State, caller: Caller, spec: JobSpec) -> str:
-    """Why the caller may not submit this job, as field and reason joined by a colon; empty when it may."""
+def submit_barred(state: State, caller: Caller, spec: JobSpec) -> FieldError | None:
+    """Why the caller may not submit this job, and the field that is in its way; None when it may."""
     if caller.is_admin:
-        return ""
+        return None
     if not caller.may_change:
-        return "group: a read-only token submits nothing"
+        return FieldError(path="group", message="a read-only token submits nothing")
     is_own = spec.group in caller.groups
     if (is_own and spec.user == caller.user) or is_head(state, caller, spec.group):
-        return ""
+        return None
     if not is_own:
-        return f'group: your token does not open group "{spec.group}"'
-    return f'user: your token submits for user "{caller.user}" only'
+        return FieldError(path="group", message=f'your token does not open group "{spec.group}"')
+    return FieldError(path="user", message=f'your token submits for user "{caller.user}" only')
 
 
 def sees_group(state: State, caller: Caller, group: str) -> bool:

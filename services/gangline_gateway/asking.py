@@ -98,6 +98,17 @@ class Asker:
                 log.warning("the fold is behind the log", extra={"seq": reply.seq})
         return reply
 
+    async def change(self, request: Request, *, conflict: str = "conflict") -> Done:
+        """Ask for what is only ever done or denied; `conflict` is the code when a version did not match.
+
+        Raises:
+            ProblemError: it was denied, nobody answered in time, or it is too large.
+        """
+        reply = await self.ask(request)
+        if isinstance(reply, Denied):
+            raise denied(reply, conflict=conflict)
+        return cast("Done", reply)
+
     async def _ask(self, data: bytes) -> tuple[Admitted | Refused | Done | Denied, bool]:
         clock = self._site.clock
         deadline_s = clock.monotonic_s() + self._answer_s_max
@@ -155,17 +166,6 @@ def is_done(site: Site, request: Request) -> bool:
             return not facts(site.follower.state, document, by="")
         case _:
             return False
-
-
-def asked_job(reply: Admitted | Refused | Done | Denied) -> Done:
-    """The answer to a request that is only ever done or denied.
-
-    Raises:
-        ProblemError: it was denied.
-    """
-    if isinstance(reply, Denied):
-        raise denied(reply)
-    return cast("Done", reply)
 
 
 DENIED_CODES = {

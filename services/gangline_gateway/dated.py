@@ -4,11 +4,10 @@ from msgspec.structs import replace
 
 from gangline_core.reserving.closures import overlapping
 from gangline_core.reserving.windows import Window
-from gangline_gateway.asking import asked_job
 from gangline_gateway.call import Answer, Call
+from gangline_gateway.changing import answer, ask, document_of
 from gangline_gateway.problems import ProblemError, invalid, not_found
-from gangline_gateway.settings import etag, if_version, read_settings, why_of
-from gangline_gateway.tree import settings_done
+from gangline_gateway.settings import etag, read_settings, why_of
 from gangline_wire.requests import RemoveWindow, SetPrices, SetWindow
 from gangline_wire.views import DoneView, PricesView, WindowsView, WindowView
 
@@ -31,25 +30,18 @@ async def put_window(call: Call) -> Answer:
     """PUT /v1/windows/{name}: set capacity aside, or change it as a whole."""
     _check_admin(call)
     name = call.part("name")
-    document = await call.document()
-    if isinstance(document, dict):
-        document = {"name": name, "pool": "default", **document}
-    window = replace(read_settings(document, Window), version=0)
+    window = replace(read_settings(await document_of(call, name=name, pool="default"), Window), version=0)
     if window.name != name:
         raise invalid("name", "must be the one of the address")
-    version = if_version(call)
-    request = SetWindow(
-        window=window, by=call.caller.user, why=why_of(call), if_version=version, dry_run=call.flag("dry_run")
-    )
-    return settings_done(call, await call.desk.asker.ask(request), version=version)
+    return answer(call, await ask(call, SetWindow(window=window, by=call.caller.user)))
 
 
 async def remove_window(call: Call) -> DoneView:
     """DELETE /v1/windows/{name}."""
     _check_admin(call)
     request = RemoveWindow(name=call.part("name"), by=call.caller.user, why=why_of(call))
-    done = asked_job(await call.desk.asker.ask(request))
-    return DoneView(seq=done.seq)
+    reply = await call.desk.asker.change(request)
+    return DoneView(seq=reply.seq)
 
 
 async def get_prices(call: Call) -> Answer:
@@ -62,15 +54,7 @@ async def put_prices(call: Call) -> Answer:
     """PUT /v1/prices: the price list as a whole; it holds for allocations that end from now on."""
     _check_admin(call)
     prices = read_settings(await call.document(), PricesView)
-    version = if_version(call)
-    request = SetPrices(
-        milli=prices.milli,
-        by=call.caller.user,
-        why=why_of(call),
-        if_version=version,
-        dry_run=call.flag("dry_run"),
-    )
-    return settings_done(call, await call.desk.asker.ask(request), version=version)
+    return answer(call, await ask(call, SetPrices(milli=prices.milli, by=call.caller.user)))
 
 
 def _view(call: Call, window: Window) -> WindowView:

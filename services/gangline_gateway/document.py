@@ -3,14 +3,14 @@
 from gangline_core.settings import document_change as document
 from gangline_core.settings.document import Change, Document
 from gangline_core.settings.doubtful import doubts
-from gangline_gateway.asking import denied
 from gangline_gateway.call import Answer, Call
+from gangline_gateway.changing import ask
 from gangline_gateway.problems import ProblemError
-from gangline_gateway.settings import etag, if_version, why_of
+from gangline_gateway.settings import etag
 from gangline_wire.policyfile import PolicyFileError, parse_policy
 from gangline_wire.policyfile_show import field_word, path_of, show_policy
 from gangline_wire.problem import FieldError
-from gangline_wire.requests import ApplySettings, Denied, Done
+from gangline_wire.requests import ApplySettings
 from gangline_wire.views import AppliedView, SettingsView, SettingView
 
 
@@ -33,19 +33,15 @@ async def put_settings(call: Call) -> Answer:
         errors = [FieldError(path=path_of(one), message=one.problem.message) for one in wrong]
         raise ProblemError("invalid_fields", f"{errors[0].path}: {errors[0].message}", errors=errors)
     changes = tuple(_view(change) for change in document.changes(call.state, wanted))
-    unnamed, version, dry_run = document.unnamed(call.state, wanted), if_version(call), call.flag("dry_run")
-    request = ApplySettings(document=wanted, by=call.caller.user, why=why_of(call), if_version=version, dry_run=dry_run)
-    reply = await call.desk.asker.ask(request)
-    if isinstance(reply, Denied):
-        raise denied(reply, conflict="version_conflict" if version >= 0 else "conflict")
-    assert isinstance(reply, Done), "settings are done or denied"
+    unnamed = document.unnamed(call.state, wanted)
+    done = await ask(call, ApplySettings(document=wanted, by=call.caller.user))
     now = document.version_of(call.state)
     view = AppliedView(
         changes=changes,
         unnamed=unnamed,
         version=now,
-        seq=reply.seq,
-        dry_run=dry_run,
+        seq=done.seq,
+        dry_run=call.flag("dry_run"),
         doubts=doubts(call.state, wanted.groups),
     )
     return Answer(view, headers=etag(now))

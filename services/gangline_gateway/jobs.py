@@ -7,7 +7,6 @@ from msgspec import Struct
 from gangline_core.door.arrays import whole
 from gangline_core.job import ENDS, Job, JobState
 from gangline_gateway.access import is_head, sees_job, visible_job
-from gangline_gateway.asking import asked_job
 from gangline_gateway.books import as_now
 from gangline_gateway.call import Answer, Call, read_flag, read_why
 from gangline_gateway.cursor import make_cursor, read_cursor
@@ -101,8 +100,8 @@ async def cancel_job(call: Call) -> Answer:
     if job.state == JobState.CANCELLED:
         # A repeated cancel wants what already is.
         return Answer(DoneView(), status=202)
-    done = asked_job(await call.desk.asker.ask(CancelJob(job=job.id, by=call.caller.user, why=why)))
-    return Answer(DoneView(seq=done.seq), status=202)
+    reply = await call.desk.asker.change(CancelJob(job=job.id, by=call.caller.user, why=why))
+    return Answer(DoneView(seq=reply.seq), status=202)
 
 
 async def hold_job(call: Call) -> Answer:
@@ -119,23 +118,23 @@ async def suspend_job(call: Call) -> Answer:
     """POST /v1/jobs/{id}/suspend: paused where it is if it may be, unless `stop` wants its room back."""
     job = steered_job(call)
     stop = read_flag(await call.document(may_be_empty=True), "stop")
-    done = asked_job(await call.desk.asker.ask(SetHold(job=job.id, held=True, by=call.caller.user, pause=not stop)))
-    return Answer(DoneView(seq=done.seq), status=202)
+    reply = await call.desk.asker.change(SetHold(job=job.id, held=True, by=call.caller.user, pause=not stop))
+    return Answer(DoneView(seq=reply.seq), status=202)
 
 
 async def resume_job(call: Call) -> Answer:
     """POST /v1/jobs/{id}/resume: an `urgent` one has lower jobs on its GPUs paused."""
     job = steered_job(call)
     urgent = read_flag(await call.document(may_be_empty=True), "urgent")
-    done = asked_job(await call.desk.asker.ask(SetHold(job=job.id, held=False, by=call.caller.user, urgent=urgent)))
-    return Answer(DoneView(seq=done.seq), status=202)
+    reply = await call.desk.asker.change(SetHold(job=job.id, held=False, by=call.caller.user, urgent=urgent))
+    return Answer(DoneView(seq=reply.seq), status=202)
 
 
 async def _set_hold(call: Call, *, held: bool) -> Answer:
     job = steered_job(call)
     read_why(await call.document(may_be_empty=True))
-    done = asked_job(await call.desk.asker.ask(SetHold(job=job.id, held=held, by=call.caller.user)))
-    return Answer(DoneView(seq=done.seq), status=202)
+    reply = await call.desk.asker.change(SetHold(job=job.id, held=held, by=call.caller.user))
+    return Answer(DoneView(seq=reply.seq), status=202)
 
 
 async def job_history(call: Call) -> HistoryView:

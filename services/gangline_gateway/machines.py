@@ -9,7 +9,6 @@ from gangline_core.ids import NodeId
 from gangline_core.job import LIVE, JobState
 from gangline_core.state import State
 from gangline_gateway.access import visible_job
-from gangline_gateway.asking import asked_job
 from gangline_gateway.call import WHY_FIELDS, Answer, Call, fields_of, read_why
 from gangline_gateway.cursor import make_cursor, read_cursor
 from gangline_gateway.problems import ProblemError, invalid, not_found
@@ -71,7 +70,8 @@ async def assign_node(call: Call) -> Answer:
             "pool", f"there is no pool {pool}; known are {known}; a policy file makes one, `pools: {{{pool}: {{}}}}`"
         )
     request = AssignNode(node=node.id, pool=pool, by=call.caller.user, why=fields.get("why", ""))
-    return Answer(DoneView(seq=asked_job(await call.desk.asker.ask(request)).seq))
+    reply = await call.desk.asker.change(request)
+    return Answer(DoneView(seq=reply.seq))
 
 
 async def forget_node(call: Call) -> Answer:
@@ -80,7 +80,8 @@ async def forget_node(call: Call) -> Answer:
         raise ProblemError("forbidden", "Only administrators forget nodes.")
     node = _node(call)
     request = ForgetNode(node=node.id, by=call.caller.user, why=why_of(call), gone=call.flag("gone"))
-    return Answer(DoneView(seq=asked_job(await call.desk.asker.ask(request)).seq))
+    reply = await call.desk.asker.change(request)
+    return Answer(DoneView(seq=reply.seq))
 
 
 async def _set_drain(call: Call, *, drained: bool) -> Answer:
@@ -89,7 +90,8 @@ async def _set_drain(call: Call, *, drained: bool) -> Answer:
     node = _node(call)
     why = read_why(await call.document(may_be_empty=True))
     request = SetDrain(node=node.id, drained=drained, by=call.caller.user, why=why)
-    return Answer(DoneView(seq=asked_job(await call.desk.asker.ask(request)).seq))
+    reply = await call.desk.asker.change(request)
+    return Answer(DoneView(seq=reply.seq))
 
 
 def _node(call: Call) -> Node:

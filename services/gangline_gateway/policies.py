@@ -7,9 +7,9 @@ from gangline_core.ordering import ORDERINGS
 from gangline_core.placement import PLACERS
 from gangline_core.scoring.factors import FACTORS
 from gangline_gateway.call import Answer, Call
+from gangline_gateway.changing import answer, ask
 from gangline_gateway.problems import ProblemError, not_found
-from gangline_gateway.settings import etag, if_version, pool_of, read_settings, why_of
-from gangline_gateway.tree import settings_done
+from gangline_gateway.settings import etag, pool_of, read_settings
 from gangline_wire.requests import SetPolicy
 from gangline_wire.views import PoliciesView, PolicyView, SchedulerView
 
@@ -59,13 +59,4 @@ async def put_policy(call: Call) -> Answer:
     if pool not in call.state.kept.pools:
         raise not_found("such pool")
     policy = read_settings(await call.document(), Policy)
-    version = if_version(call)
-    request = SetPolicy(
-        pool=pool,
-        policy=policy,
-        by=call.caller.user,
-        why=why_of(call),
-        if_version=version,
-        dry_run=call.flag("dry_run"),
-    )
-    return settings_done(call, await call.desk.asker.ask(request), version=version)
+    return answer(call, await ask(call, SetPolicy(pool=pool, policy=policy, by=call.caller.user)))

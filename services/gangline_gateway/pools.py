@@ -4,9 +4,9 @@ from msgspec.structs import replace
 
 from gangline_core.cluster import Pool
 from gangline_gateway.call import Answer, Call
+from gangline_gateway.changing import answer, ask, document_of
 from gangline_gateway.problems import ProblemError, invalid, not_found
-from gangline_gateway.settings import etag, if_version, pool_of, read_settings, why_of
-from gangline_gateway.tree import settings_done
+from gangline_gateway.settings import etag, pool_of, read_settings
 from gangline_wire.requests import SetPool
 from gangline_wire.views import PoolsView, PoolView
 
@@ -29,21 +29,10 @@ async def put_pool(call: Call) -> Answer:
     name = pool_of(call)
     if not call.caller.is_admin:
         raise ProblemError("forbidden", "Only administrators change pools.")
-    document = await call.document()
-    if isinstance(document, dict):
-        document = {"name": name, **document}
-    pool = read_settings(document, Pool)
+    pool = read_settings(await document_of(call, name=name), Pool)
     if pool.name != name:
         raise invalid("name", "must be the pool of the address")
-    version = if_version(call)
-    request = SetPool(
-        pool=replace(pool, version=0),
-        by=call.caller.user,
-        why=why_of(call),
-        if_version=version,
-        dry_run=call.flag("dry_run"),
-    )
-    return settings_done(call, await call.desk.asker.ask(request), version=version)
+    return answer(call, await ask(call, SetPool(pool=replace(pool, version=0), by=call.caller.user)))
 
 
 def _view(pool: Pool) -> PoolView:

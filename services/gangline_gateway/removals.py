@@ -1,13 +1,11 @@
 """How groups and users are taken out of the tree."""
 
-from typing import Any
-
 from gangline_core.groups import user_key
 from gangline_gateway.access import is_head, leads_above, sees_group, sees_user
 from gangline_gateway.call import Answer, Call
+from gangline_gateway.changing import answer, ask
 from gangline_gateway.problems import ProblemError, not_found
-from gangline_gateway.settings import group_of, if_version, user_of, why_of
-from gangline_gateway.tree import settings_done
+from gangline_gateway.settings import group_of, user_of
 from gangline_wire.requests import RemoveGroup, RemoveUser
 
 
@@ -19,7 +17,8 @@ async def delete_group(call: Call) -> Answer:
         raise not_found("such group")
     if not caller.is_admin and not (caller.may_change and leads_above(state, caller, path)):
         raise ProblemError("forbidden", "Only a head of a group above it or an administrator may remove a group.")
-    return await _remove(call, RemoveGroup(path=path, **_terms(call)))
+    request = RemoveGroup(path=path, by=caller.user, drain=call.flag("drain"))
+    return answer(call, await ask(call, request))
 
 
 async def delete_user(call: Call) -> Answer:
@@ -31,19 +30,5 @@ async def delete_user(call: Call) -> Answer:
         raise not_found("such user")
     if not caller.is_admin and not (caller.may_change and is_head(state, caller, group)):
         raise ProblemError("forbidden", "Only a head of the group or an administrator may do this.")
-    return await _remove(call, RemoveUser(group=group, user=name, **_terms(call)))
-
-
-def _terms(call: Call) -> dict[str, Any]:
-    """What both removals are asked with."""
-    return {
-        "by": call.caller.user,
-        "why": why_of(call),
-        "drain": call.flag("drain"),
-        "if_version": if_version(call),
-        "dry_run": call.flag("dry_run"),
-    }
-
-
-async def _remove(call: Call, request: RemoveGroup | RemoveUser) -> Answer:
-    return settings_done(call, await call.desk.asker.ask(request), version=request.if_version)
+    request = RemoveUser(group=group, user=name, by=caller.user, drain=call.flag("drain"))
+    return answer(call, await ask(call, request))

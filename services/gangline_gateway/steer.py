@@ -8,7 +8,6 @@ from gangline_core.door.job_rights import EditProblem, Standing, top_scope
 from gangline_core.job import Job
 from gangline_core.spec import ArraySpec, JobSpec
 from gangline_gateway.access import is_head
-from gangline_gateway.asking import asked_job
 from gangline_gateway.call import Answer, Call, fields_of
 from gangline_gateway.jobs import shown_job, steered_job
 from gangline_gateway.problems import ProblemError, invalid
@@ -54,7 +53,7 @@ async def edit_job(call: Call) -> JobView:
         why=why_of(call),
         dry_run=call.flag("dry_run"),
     )
-    asked_job(await call.desk.asker.ask(request))
+    await call.desk.asker.change(request)
     now = lookup(call.state, job.id) or job
     return job_view(call.state, now, tuple(call.state.tasks_of(now)))
 
@@ -71,8 +70,8 @@ async def top_job(call: Call) -> Answer:
             else invalid(scope.field, scope.message)
         )
     request = TopJob(job=job.id, among=scope, by=call.caller.user, why=fields.get("why", ""))
-    done = asked_job(await call.desk.asker.ask(request))
-    return Answer(DoneView(seq=done.seq), status=202)
+    reply = await call.desk.asker.change(request)
+    return Answer(DoneView(seq=reply.seq), status=202)
 
 
 async def resize_job(call: Call) -> Answer:
@@ -82,8 +81,8 @@ async def resize_job(call: Call) -> Answer:
     if "size" not in fields:
         raise invalid("size", "is missing")
     request = SetSize(job=job.id, size=fields["size"], role=fields.get("role", ""), by=call.caller.user)
-    done = asked_job(await call.desk.asker.ask(request))
-    return Answer(DoneView(seq=done.seq), status=202)
+    reply = await call.desk.asker.change(request)
+    return Answer(DoneView(seq=reply.seq), status=202)
 
 
 async def rerun_job(call: Call) -> Answer:

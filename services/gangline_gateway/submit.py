@@ -15,7 +15,7 @@ from gangline_core.job import Job, JobState
 from gangline_core.reasons import ReasonCode, sentence
 from gangline_core.spec import JobSpec
 from gangline_core.state import State
-from gangline_gateway.access import may_submit, sees_job
+from gangline_gateway.access import sees_job, submit_barred
 from gangline_gateway.asking import denied
 from gangline_gateway.call import Answer, Call
 from gangline_gateway.followed import hidden
@@ -62,15 +62,7 @@ class Asked(Struct, frozen=True):
 
 async def submit_one(call: Call) -> Answer:
     """POST /v1/jobs: one job file; 202 when the log holds it."""
-    asked = [_read(call, await call.document(), path="")]
-    dry_run = call.flag("dry_run")
-    reply = await _ask(call, asked, dry_run=dry_run)
-    job = _job(call, asked[0].spec, 0 if dry_run else reply.jobs[0])
-    view = job_view(call.state, job, tuple(call.state.tasks_of(job)))
-    if dry_run:
-        call.desk.shares.check(call.caller)
-        return Answer(replace(view, foretold=foretold_view(call.state, job.spec, call.desk.site.now_ms())))
-    return Answer(view, status=202, headers={"Location": f"/v1/jobs/{job.id}", **_replayed(reply)})
+    return await _submitted(call, _read(call, await call.document(), path=""))
 
 
 async def submit_batch(call: Call) -> Answer:
@@ -104,12 +96,15 @@ async def submit_batch(call: Call) -> Answer:
 
 async def submit_again(call: Call, spec: JobSpec) -> Answer:
     """The jobs of a known spec once more, for a caller who may submit it; an automatic name is made anew."""
-    field, _, why = may_submit(call.state, call.caller, spec).partition(": ")
-    if why:
-        raise ProblemError("forbidden", why, errors=[FieldError(path=field, message=why)])
+    _check_allowed(call, spec, path="")
+    return await _submitted(call, Asked(spec=spec, secrets={}))
+
+
+async def _submitted(call: Call, asked: Asked) -> Answer:
+    """One job, asked for; a dry run tells what would become of it."""
     dry_run = call.flag("dry_run")
-    reply = await _ask(call, [Asked(spec=spec, secrets={})], dry_run=dry_run)
-    job = _job(call, spec, 0 if dry_run else reply.jobs[0])
+    reply = await _ask(call, [asked], dry_run=dry_run)
+    job = _job(call, asked.spec, 0 if dry_run else reply.jobs[0])
     view = job_view(call.state, job, tuple(call.state.tasks_of(job)))
     if dry_run:
         call.desk.shares.check(call.caller)
@@ -165,12 +160,20 @@ def _read(call: Call, document: object, *, path: str, others: Beside | None = No
         errors = [FieldError(path=join(path, one.path), message=one.message) for one in error.errors]
         raise ProblemError("invalid_fields", f"{errors[0].path}: {errors[0].message}", errors=errors) from None
     spec = _owned(call, spec, path=path)
-    field, _, why = may_submit(call.state, call.caller, spec).partition(": ")
-    if why:
-        raise ProblemError("forbidden", why, errors=[FieldError(path=join(path, field), message=why)])
+    _check_allowed(call, spec, path=path)
     sealed, secrets = seal(spec)
     is_short = isinstance(document, dict) and "roles" not in document
     return Asked(spec=sealed, secrets=secrets, path=path, is_short=is_short)
+
+
+def _check_allowed(call: Call, spec: JobSpec, *, path: str) -> None:
+    """Check that the caller may submit the job, whose file stands at `path` of the body.
+
+    Raises:
+        ProblemError: it may not.
+    """
+    if barred := submit_barred(call.state, call.caller, spec):
+        raise ProblemError("forbidden", barred.message, errors=[replace(barred, path=join(path, barred.path))])
 
 
 def _owned(call: Call, spec: JobSpec, *, path: str) -> JobSpec:

@@ -5,7 +5,6 @@ from hashlib import sha256
 from gangline_core.groups import Token
 from gangline_core.state import State
 from gangline_gateway.access import Caller, Role, is_head
-from gangline_gateway.asking import asked_job
 from gangline_gateway.call import Answer, Call
 from gangline_gateway.problems import ProblemError, invalid, not_found
 from gangline_wire.fields import each, listed, read_fields, text, visible_text
@@ -54,7 +53,7 @@ async def issue_token(call: Call) -> Answer:
     )
     if not _may_issue(call.state, caller, token):
         raise ProblemError("forbidden", "Heads issue user and readonly tokens for groups they lead; nobody else may.")
-    asked_job(await call.desk.asker.ask(IssueToken(token=token, by=caller.user)))
+    await call.desk.asker.change(IssueToken(token=token, by=caller.user))
     return Answer(IssuedTokenView(token=secret, view=_view(token)), status=201)
 
 
@@ -65,8 +64,8 @@ async def revoke_token(call: Call) -> DoneView:
         raise not_found("such token")
     if not call.caller.may_change:
         raise ProblemError("forbidden", "A read-only token changes nothing.")
-    done = asked_job(await call.desk.asker.ask(RevokeToken(digest=token.digest, by=call.caller.user)))
-    return DoneView(seq=done.seq)
+    reply = await call.desk.asker.change(RevokeToken(digest=token.digest, by=call.caller.user))
+    return DoneView(seq=reply.seq)
 
 
 def _view(token: Token) -> TokenView:

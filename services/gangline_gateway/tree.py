@@ -9,13 +9,13 @@ from gangline_core.settings import ADMINISTRATORS_OWN, HEADS_OWN, changed_fields
 from gangline_core.settings.doubtful import doubts
 from gangline_core.state import State
 from gangline_gateway.access import is_head, leads_above, sees_group, sees_user
-from gangline_gateway.asking import denied
 from gangline_gateway.call import Answer, Call
+from gangline_gateway.changing import answer, ask, document_of
 from gangline_gateway.problems import ProblemError, invalid, not_found
-from gangline_gateway.settings import etag, group_of, if_version, read_settings, user_of, why_of
+from gangline_gateway.settings import etag, group_of, read_settings, user_of
 from gangline_wire.limits import most
-from gangline_wire.requests import Denied, Done, SetGroup, SetUser
-from gangline_wire.views import DoneView, GroupsView, GroupView, UsageLine, UsageView, UserView
+from gangline_wire.requests import SetGroup, SetUser
+from gangline_wire.views import GroupsView, GroupView, UsageLine, UsageView, UserView
 
 
 async def list_groups(call: Call) -> GroupsView:
@@ -45,22 +45,15 @@ async def put_group(call: Call) -> Answer:
             raise not_found("such group")
         if not caller.may_change or not is_head(state, caller, path):
             raise ProblemError("forbidden", "Only a head of the group or an administrator may do this.")
-    document = await call.document()
-    if isinstance(document, dict):
-        document = {"path": path, **document}
-    settings = read_settings(document, Group)
+    settings = read_settings(await document_of(call, path=path), Group)
     if settings.path != path:
         raise invalid("path", "must be the group of the address")
     if not caller.is_admin:
         _check_head(call, known or Group(path=path), settings)
-    version = if_version(call)
-    request = SetGroup(
-        group=settings, by=caller.user, why=why_of(call), if_version=version, dry_run=call.flag("dry_run")
-    )
-    reply = await call.desk.asker.ask(request)
+    done = await ask(call, SetGroup(group=settings, by=caller.user))
     # What others are guaranteed is not for heads to know.
     said = doubts(call.state, (settings,)) if caller.is_admin else ()
-    return _done(call, reply, version=version, doubts=said)
+    return answer(call, done, doubts=said)
 
 
 async def get_user(call: Call) -> Answer:
@@ -91,18 +84,13 @@ async def put_user(call: Call) -> Answer:
         raise not_found("such group")
     if not caller.is_admin and not (caller.may_change and is_head(state, caller, group)):
         raise ProblemError("forbidden", "Only a head of the group or an administrator may do this.")
-    document = await call.document()
-    if isinstance(document, dict):
-        document = {"name": name, "group": group, **document}
-    settings = read_settings(document, User)
+    settings = read_settings(await document_of(call, name=name, group=group), User)
     if settings.name != name or settings.group != group:
         raise invalid("name" if settings.name != name else "group", "must be the one of the address")
     known = state.kept.users.get(user_key(group, name))
     if not caller.is_admin and settings.level != (known.level if known else 0):
         raise ProblemError("forbidden", "Only administrators set levels, which move jobs before those of others.")
-    version = if_version(call)
-    request = SetUser(user=settings, by=caller.user, why=why_of(call), if_version=version, dry_run=call.flag("dry_run"))
-    return _done(call, await call.desk.asker.ask(request), version=version)
+    return answer(call, await ask(call, SetUser(user=settings, by=caller.user)))
 
 
 async def get_usage(call: Call) -> UsageView:
@@ -184,23 +172,6 @@ def _group_view(call: Call, path: str, used: Spent) -> GroupView:
         budget_renews_ms=renews_ms(state, path),
         version=group.version,
     )
-
-
-def _done(call: Call, reply: object, *, version: int, doubts: tuple[str, ...] = ()) -> Answer:
-    """The answer to a change of settings, with what should be said of it.
-
-    Raises:
-        ProblemError: it was denied.
-    """
-    if isinstance(reply, Denied):
-        raise denied(reply, conflict="version_conflict" if version >= 0 else "conflict")
-    assert isinstance(reply, Done), "settings are done or denied"
-    dry_run = call.flag("dry_run")
-    view = DoneView(version=reply.version, seq=reply.seq, dry_run=dry_run, doubts=doubts)
-    return Answer(view, headers={} if dry_run else etag(reply.version))
-
-
-settings_done = _done
 
 
 def renews_ms(state: State, path: str) -> int:
