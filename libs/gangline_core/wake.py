@@ -39,7 +39,7 @@ def next_wake_ms(state: State, pool_name: str, now: int) -> int | None:
     times += [window.end_ms for window in state.kept.windows.values() if window.pool == pool_name]
     times += start_limits_end(state, pool_name)
     times += repairs_end(state, pool_name)
-    times += [last_start_ms(spec) + 1 for _, spec in aside(state, pool_name) if spec.deadline_ms]
+    times += [last_start_ms(spec, had=had) + 1 for _, spec, had in aside(state, pool_name) if spec.deadline_ms]
     waiting = bool(state.waiting.get(pool_name))
     # Where nothing runs, nobody's room can pass to another when a lease ends.
     runs = bool(state.live.get(pool_name))
@@ -115,7 +115,7 @@ def _of_waiting(state: State, pool_name: str, starvation_ms: int, now: int) -> I
         job = state.kept.jobs[JobId(job_id)]
         yield job.spec.not_before_ms
         if job.spec.deadline_ms:
-            yield last_start_ms(job.spec) + 1
+            yield last_start_ms(job.spec, had=job.attained) + 1
         if starvation_ms > 0:
             yield since_ms(state, job) + starvation_ms
 

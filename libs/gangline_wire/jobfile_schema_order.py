@@ -52,7 +52,8 @@ ORDER_PROPERTIES: dict[str, dict[str, Any]] = {
     },
     "not_before": _moment("It does not start earlier: RFC 3339 with offset, or ms since 1970."),
     "deadline": _moment(
-        "It must have ended by then: it ends when it could not start in time any more, and is stopped then."
+        "It must have ended by then: it ends when it could not start in time any more, and is stopped then. "
+        "Of one that goes on where it stopped (checkpoints) only what is left counts."
     ),
     "array": {
         "anyOf": [

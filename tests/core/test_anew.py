@@ -64,9 +64,9 @@ def test_a_gang_whose_deadline_would_not_let_it_begin_again_is_not_stopped_for_a
     late_s: int, is_stopped: bool
 ) -> None:
     world = World(node("n1", gpus=4))
-    due_ms = world.at + 1000 * (600 + 30 + 900)
+    due_ms = world.at + 1000 * (900 + 30 - late_s)
     job = gang(world, 1, "n1", estimate_s=900, deadline_ms=due_ms)
-    world.wait(600 + late_s)
+    world.wait(600)
     propose(world, **{f"j{job}": 4})
     assert (world.job(job).state == JobState.STOPPING) == is_stopped
     world.wait(30).settle()
@@ -76,7 +76,7 @@ def test_a_gang_whose_deadline_would_not_let_it_begin_again_is_not_stopped_for_a
 @pytest.mark.parametrize(("spent", "late"), [(False, False), (True, False), (False, True)])
 def test_a_gang_that_could_not_begin_again_is_not_made_smaller_for_another(spent: bool, late: bool) -> None:
     world = World(node("n1", gpus=4), node("n2", gpus=2), groups=[group("few")])
-    due_ms = world.at + 1_000_000 if late else 0
+    due_ms = world.at + 920_000 if late else 0
     job = gang(world, 4, *["n1"] * 4, group="few", estimate_s=900, deadline_ms=due_ms)
     other = world.submit_running(spec(gpus=2, level="normal", checkpoints=True), "n2")
     world.wait(600)

@@ -1,5 +1,8 @@
 """What a job's own terms do: deadlines, namesakes, edits, turns; and what keeps nodes for others."""
 
+from typing import Any
+
+import pytest
 from tests.make import HOUR, SECOND, World, gpu_amount, group, node, spec
 
 from gangline_core import cycle, ordering
@@ -8,10 +11,12 @@ from gangline_core.door.admission import Draft
 from gangline_core.door.edits import JobEdit
 from gangline_core.door.job_rights import Standing, check_edit
 from gangline_core.groups import user_key
+from gangline_core.ids import JobId
 from gangline_core.job import JobState
 from gangline_core.reasons import ReasonCode, sentence, utc
 from gangline_core.reserving.closures import overlapping
 from gangline_core.reserving.windows import Window
+from gangline_core.spec import Elastic, ResizeKind
 from gangline_core.telling.explain import explain
 from gangline_core.wake import next_wake_ms
 
@@ -42,6 +47,67 @@ def test_a_running_job_that_its_deadline_stops_says_so() -> None:
     world.exit(*[task.id for task in world.tasks(job)], code=143, cause=f.ExitCause.TIME_LIMIT)
     assert world.reason(job) == ReasonCode.DEADLINE
     assert sentence(world.job(job).reason).startswith("It was stopped at its deadline 20")
+
+
+def cut_off(late_s: int = 0, **fields: Any) -> tuple[World, JobId]:
+    """A job of an hour that was evicted after 40 minutes, which end 10 minutes before it must go on; these are over."""
+    world = World(node("n1", gpus=1))
+    asked = {"gpus": 1, "estimate_s": 3600, "deadline_ms": world.at + HOUR + (600 - late_s) * SECOND} | fields
+    job = world.submit_running(spec(**asked), "n1")
+    world.wait(2400).submit(gpus=1, priority=9)
+    world.settle()
+    world.stop_all().wait(600)
+    return world, job
+
+
+@pytest.mark.parametrize(
+    ("fields", "late_s", "goes_on"),
+    [
+        ({"checkpoints": True}, 0, True),
+        ({"checkpoints": True}, 1, False),
+        ({"checkpoints": True, "estimate_s": 0, "time_limit_s": 3600}, 0, True),
+        ({"elastic": Elastic(kind=ResizeKind.RESTART)}, 0, True),
+        ({}, 0, False),
+    ],
+)
+def test_who_goes_on_where_it_stopped_is_given_up_only_when_what_is_left_does_not_fit(
+    fields: dict[str, Any], late_s: int, goes_on: bool
+) -> None:
+    world, job = cut_off(late_s, **fields)
+    if goes_on:
+        assert next_wake_ms(world.state, "default", world.at) == world.at + 1, "when its last moment is over"
+    world.round()
+    assert world.job(job).state == (JobState.WAITING if goes_on else JobState.FAILED)
+    if goes_on:
+        world.wait(1).round()
+        assert (world.job(job).state, world.reason(job)) == (JobState.FAILED, ReasonCode.DEADLINE)
+
+
+@pytest.mark.parametrize(("late_s", "goes_on"), [(0, True), (1, False)])
+def test_who_goes_on_where_it_stopped_and_is_put_aside_is_given_up_then_as_well(late_s: int, goes_on: bool) -> None:
+    world, job = cut_off(late_s, checkpoints=True)
+    world.at -= 600 * SECOND
+    world.tell("admission", f.HoldSet(job=job, by="ada", held=True))
+    world.wait(600).round()
+    assert world.job(job).state == (JobState.HELD if goes_on else JobState.FAILED)
+
+
+def test_the_terms_of_who_goes_on_where_it_stopped_are_judged_by_what_is_left() -> None:
+    for checkpoints, is_well in ((True, True), (False, False)):
+        world, job = cut_off(checkpoints=checkpoints)
+        edit, standing = JobEdit(priority=1), Standing.ADMIN
+        fault = check_edit(world.state, Draft(), job=job, edit=edit, standing=standing, by="root", at=world.at)
+        assert (fault is None) == is_well
+
+
+def test_nobody_goes_for_who_could_no_longer_end_in_time_with_what_is_left() -> None:
+    for late_s, goes in ((570, True), (571, False)):
+        world, _ = cut_off(late_s, checkpoints=True, priority=5)
+        world.at -= 600 * SECOND
+        world.finish(next(iter(world.state.live["default"])))
+        other = world.submit_running(spec(gpus=1), "n1")
+        world.round()
+        assert (world.job(other).state == JobState.STOPPING) == goes
 
 
 def test_a_singleton_waits_for_every_earlier_namesake_of_its_user_and_for_nobody_else() -> None:

@@ -216,16 +216,17 @@ def _problem(state: State, draft: Draft, spec: JobSpec, *, by: str, at: int, hid
     )
 
 
-def judge_terms(state: State, draft: Draft, spec: JobSpec, *, by: str, at: int) -> Problem | None:
+def judge_terms(state: State, draft: Draft, spec: JobSpec, *, by: str, at: int, had: int) -> Problem | None:
     """What is wrong with the terms of a job that is admitted already, were it submitted now.
 
-    Its name, its predecessors and its place in the caps are not asked again, nor how high its priority may be.
+    Its name, its predecessors and its place in the caps are not asked again, nor how high its priority may be; it
+    `had` this service.
     """
     rules = _rules(state, draft, spec, by=by, at=at)
     return (
         pool_problem(state, spec)
         or _time_problem(rules, spec)
-        or _deadline_problem(spec, at)
+        or _deadline_problem(spec, at, had=had)
         or _limit_problem(rules, spec)
         or _room_problem(state, spec)
         or _card_problem(state, rules, spec)
@@ -318,9 +319,9 @@ def bound_problem(rules: Rules, spec: JobSpec, *, bounds: Sequence[tuple[str, in
     return None
 
 
-def _deadline_problem(spec: JobSpec, at: int) -> Problem | None:
+def _deadline_problem(spec: JobSpec, at: int, *, had: int = 0) -> Problem | None:
     begins = max(at, spec.not_before_ms)
-    reason = deadline_reason(spec, begins) if spec.deadline_ms else None
+    reason = deadline_reason(spec, begins, had=had) if spec.deadline_ms else None
     return (reason, "deadline") if reason is not None else None
 
 

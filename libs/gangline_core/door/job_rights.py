@@ -78,7 +78,7 @@ def check_edit(
             return _said(*wrong)
     # A deadline of what has started cuts its time; whether it could begin anew before it is not asked.
     judged = replace(spec, deadline_ms=0) if has_started else spec
-    wrong = judge_terms(state, draft, judged, by=spec.user, at=at)
+    wrong = judge_terms(state, draft, judged, by=spec.user, at=at, had=known.attained)
     return None if wrong is None else _said(*wrong)
 
 

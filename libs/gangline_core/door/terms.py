@@ -7,7 +7,8 @@ from gangline_core.door.arrays import lookup
 from gangline_core.ids import JobId
 from gangline_core.job import ENDS, Job, JobState
 from gangline_core.reasons import Reason, ReasonCode
-from gangline_core.spec import Dependency, DependencyKind, JobSpec
+from gangline_core.scoring.attained import service_milli
+from gangline_core.spec import Dependency, DependencyKind, JobSpec, starts_again
 from gangline_core.state import State
 
 _ENDED_HOW = {
@@ -24,7 +25,7 @@ NEVER = frozenset({ReasonCode.DEPENDENCY_FAILED, ReasonCode.DEADLINE})
 def terms_reason(state: State, job: Job, now: int) -> Reason | None:
     """Why the job's own terms keep it from starting now; None when they do not."""
     spec = job.spec
-    if spec.deadline_ms and (late := deadline_reason(spec, now)) is not None:
+    if spec.deadline_ms and (late := deadline_reason(spec, now, had=job.attained)) is not None:
         return late
     if spec.after and (reason := dependency_reason(state, spec.after)) is not None:
         return reason
@@ -63,50 +64,55 @@ def singleton_reason(state: State, job: Job) -> Reason | None:
     return None if earlier is None else Reason(ReasonCode.SINGLETON, {"job": earlier})
 
 
-def deadline_reason(spec: JobSpec, now: int) -> Reason | None:
-    """Why the job can no longer end in time, were it to start now."""
-    if not spec.deadline_ms or now + shortest_ms(spec) <= spec.deadline_ms:
+def deadline_reason(spec: JobSpec, now: int, *, had: int = 0) -> Reason | None:
+    """Why the job can no longer end in time, were it to start now; `had` is the service of its runs so far."""
+    if not spec.deadline_ms or now <= last_start_ms(spec, had=had):
         return None
     return Reason(ReasonCode.DEADLINE, {"deadline_ms": spec.deadline_ms})
 
 
-def aside(state: State, pool: str) -> Iterator[tuple[JobId, JobSpec]]:
-    """Jobs with a deadline that nobody lets run now: they wait for no round, and end at it all the same.
+def aside(state: State, pool: str) -> Iterator[tuple[JobId, JobSpec, int]]:
+    """Jobs with a deadline that nobody lets run now, and what service they had: they wait for no round, and end at it.
 
     The number of an array stands for all of its elements that are not in the queue and have no terms of their own.
     """
     for name in state.door.dated.get(pool, ()):
         job = state.kept.jobs.get(name)
         if job is not None and job.state in (JobState.HELD, JobState.SUSPENDED):
-            yield name, job.spec
+            yield name, job.spec, job.attained
         array = state.kept.arrays.get(name)
         if array is not None and array.pending:
             yield from _elements_aside(array)
 
 
-def _elements_aside(array: ArrayRecord) -> Iterator[tuple[JobId, JobSpec]]:
+def _elements_aside(array: ArrayRecord) -> Iterator[tuple[JobId, JobSpec, int]]:
     kept = (KEPT,) if array.held is None else (KEPT, PENDING)
     places = [position for position, letter in enumerate(array.marks) if letter in kept]
     if array.held is not None and any(position not in array.edits for position in places):
-        yield array.id, array.spec
+        yield array.id, array.spec, 0
         places = [position for position in places if position in array.edits]
     for position in places:
-        yield array.element(position), array.element_spec(position)
+        yield array.element(position), array.element_spec(position), 0
 
 
-def last_start_ms(spec: JobSpec) -> int:
-    """After this moment a job with a deadline can no longer end in time."""
-    return spec.deadline_ms - shortest_ms(spec)
+def last_start_ms(spec: JobSpec, *, had: int = 0) -> int:
+    """After this moment a job with a deadline can no longer end in time, when its runs so far `had` this service."""
+    return spec.deadline_ms - shortest_ms(spec, had=had)
 
 
-def may_begin_again(spec: JobSpec, now: int) -> bool:
-    """True when a job that is told to stop now may start once more when its grace is over."""
-    return not spec.deadline_ms or now + spec.grace_s * 1000 <= last_start_ms(spec)
+def may_begin_again(spec: JobSpec, now: int, *, had: int) -> bool:
+    """True when a job that had this service and is told to stop now may start once more when its grace is over."""
+    return not spec.deadline_ms or now + spec.grace_s * 1000 <= last_start_ms(spec, had=had)
 
 
-def shortest_ms(spec: JobSpec) -> int:
-    """How long the job is expected to run at least; one millisecond when nobody says anything."""
-    return max(1, (spec.estimate_s or spec.time_limit_s) * 1000)
+def shortest_ms(spec: JobSpec, *, had: int = 0) -> int:
+    """How long the job is expected to run at least; one millisecond when nobody says anything.
+
+    Who goes on where it stopped needs what is left alone. Of a run that was lost nobody knows how much it had saved:
+    all of it counts, since a job that is given up too early has lost everything.
+    """
+    done_ms = had // max(1, service_milli(spec)) if starts_again(spec) else 0
+    return max(1, (spec.estimate_s or spec.time_limit_s) * 1000 - done_ms)
 
 
 def limit_s(spec: JobSpec, start_ms: int) -> float:

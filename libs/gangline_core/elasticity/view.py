@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from gangline_core.door.terms import may_begin_again
 from gangline_core.groups import ancestors
 from gangline_core.job import Job, JobState
+from gangline_core.scoring.attained import attained
 from gangline_core.seating import allowed_sizes
 from gangline_core.sizes import resizing
 from gangline_core.sizes.causes import is_new
@@ -111,7 +112,7 @@ def _believed(said: Progress | None) -> Progress | None:
 def begins_again(state: State, job: Job, now: int) -> bool:
     """True when a job that is told to stop now may start once more: its deadline lets it, and its budget."""
     spent = costs_gpu_time(job.spec) and any(path in state.kept.exhausted for path in ancestors(job.spec.group))
-    return may_begin_again(job.spec, now) and not spent
+    return not spent and may_begin_again(job.spec, now, had=attained(state, job, now) + job.forgiven)
 
 
 def calm_until_ms(job: Job) -> int:

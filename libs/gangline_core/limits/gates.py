@@ -130,7 +130,11 @@ class Sieve:
         """Who can never run any more, held and suspended ones last."""
         found = self._grouped((self._verdict >= 0) & self._never[self._verdict]) if self._reasons else []
         held = aside(self._state, self._pool.pool.name)
-        late = [(job, reason) for job, spec in held if (reason := deadline_reason(spec, self._now)) is not None]
+        late = [
+            (job, reason)
+            for job, spec, had in held
+            if (reason := deadline_reason(spec, self._now, had=had)) is not None
+        ]
         return [*found, *(KeptOut(reason=reason, jobs=(job,)) for job, reason in sorted(late, key=itemgetter(0)))]
 
     def verdicts(self) -> Verdicts:

@@ -42,7 +42,7 @@ def closed_then(table: Table, job: Job, plan: Plan) -> frozenset[NodeId]:
 
 def starts_until_ms(job: Job) -> int:
     """Until when a waiting job may start by its deadline; 0 where that has no end."""
-    return last_start_ms(job.spec) if job.spec.deadline_ms else 0
+    return last_start_ms(job.spec, had=job.attained) if job.spec.deadline_ms else 0
 
 
 def _takes_ms(loss: Loss) -> int:
