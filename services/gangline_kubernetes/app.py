@@ -19,7 +19,7 @@ from gangline_kubernetes.claims import Claims
 from gangline_kubernetes.config import Config, DeviceMode
 from gangline_kubernetes.desk import Desk
 from gangline_kubernetes.devices import Claim, ClaimTemplate, ResourceSlice, TaintRule
-from gangline_kubernetes.inventory import Inventory
+from gangline_kubernetes.inventory import NODES_MAX, Inventory
 from gangline_kubernetes.leftovers import Leftovers
 from gangline_kubernetes.makes import Maker
 from gangline_kubernetes.marks import Marks
@@ -40,6 +40,7 @@ from gangline_kubernetes.owner_kinds import COUNTED, GROUPS, KINDS, Group, Owner
 from gangline_kubernetes.owner_words import OwnerWords
 from gangline_kubernetes.owners import Owners
 from gangline_kubernetes.provisioning import Provisioner
+from gangline_kubernetes.reach import Reach, closed
 from gangline_kubernetes.reporter import Reporter
 from gangline_kubernetes.settings import PLURALS, Settings
 from gangline_kubernetes.starts import Starter
@@ -76,28 +77,47 @@ class Cluster:
         self.site = site
         self.config = config
         self.api = api
+        self.agent = lane_name(config.cluster)
+        self.is_listed = False
+        """Everything was listed in this reign, so that the nodes' own descriptions say what keeps work from them."""
 
     async def work(self, lane: Lane) -> None:
-        """Bring the log and the cluster together for as long as this process leads."""
-        agent = lane_name(self.config.cluster)
+        """Bring the log and the cluster together for as long as this process leads, and the server answers."""
+        self.is_listed = False
+        reach = Reach(self.config, self.api, self.site.clock)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(reach.look_for_ever(), name="reach")
+            group.create_task(self._close_unlisted(lane, reach), name="unlisted")
+            await self._bring_together(lane, reach)
+
+    async def _close_unlisted(self, lane: Lane, reach: Reach) -> None:
+        """Close the nodes that the log knows, should the server not even let us list them."""
+        await reach.became_away.wait()
+        if self.is_listed:
+            return
+        facts = closed(self.site.follower.state, self.agent, reach.problem)
+        for first in range(0, len(facts), NODES_MAX):
+            await lane.append(tuple(facts[first : first + NODES_MAX]))
+
+    async def _bring_together(self, lane: Lane, reach: Reach) -> None:
         desk = Desk(self.site, self.config, self.api)
-        reporter = Reporter(self.site, self.config, agent)
+        reporter = Reporter(self.site, self.config, self.agent)
         settings = Settings(self.site, self.config, self.api)
-        claims = await self._claims()
-        asks = Asks(self.config, claims, Affinities(), Volumes(self.api, self.site.clock, self.config.scheduler_name))
+        claims, near = await self._claims(), Affinities()
+        asks = Asks(self.config, claims, near, Volumes(self.api, self.site.clock, self.config.scheduler_name))
         owners = Owners(self.site, self.config, self.api, desk=desk, asks=asks)
         marks = Marks(self.site, self.config, owners)
-        inventory = Inventory(self.site, self.config, agent, marks=marks, claims=claims, affinities=asks.affinities)
+        inventory = Inventory(self.site, self.config, self.agent, marks=marks, claims=claims, affinities=near)
         nursery = Nursery(self.site, self.config, self.api, desk=desk, owners=owners, claims=claims)
         maker = Maker(self.site, self.config, self.api, desk=desk, inventory=inventory, nursery=nursery, owners=owners)
-        starter = Starter(self.api, self.config, claims)
+        starter = Starter(self.api, self.config, claims, is_away=lambda: bool(reach.problem))
         carrier = Carrier(self.site, self.config, starter=starter, makes=maker, marks=marks, changed=reporter.changed)
         inventory.carrier = reporter.carrier = carrier
         reporter.rests, inventory.happenings = inventory.rests, desk.happenings
-        carrier.happenings = desk.happenings
+        carrier.happenings, inventory.reach = desk.happenings, reach
         telling = reporter.telling = Telling(self.site, self.api, carrier)
-        provisioner = Provisioner(self.site, self.config, self.api, desk=desk, agent=agent, affinities=asks.affinities)
-        leftovers = Leftovers(self.site, self.config, self.api, agent)
+        provisioner = Provisioner(self.site, self.config, self.api, desk=desk, agent=self.agent, affinities=near)
+        leftovers = Leftovers(self.site, self.config, self.api, self.agent)
         words = OwnerWords(self.site, self.config, self.api, owners)
         budgets = Budgets(self.site, self.config, carrier, owners)
         on_sight = OnSight(self.site, self.config, self.api, desk=desk, owners=owners)
@@ -115,6 +135,7 @@ class Cluster:
                     for watched in watches:
                         group.create_task(watched.run(), name="watch")
                     await self._synced(watches)
+                    self.is_listed = True
                     _hear_again(pods, carrier, inventory)
                     for mine in parts:
                         mine.take_over()
@@ -179,7 +200,7 @@ class Cluster:
 
     def _machines(self, inventory: Inventory, claims: Claims) -> tuple[Watched[Any], ...]:
         """Nodes, what drivers offer on them, and what claims hold of it."""
-        nodes = self._watched(KubeNode, path_of("v1", "nodes"), inventory.hear_node)
+        nodes = inventory.watched = self._watched(KubeNode, path_of("v1", "nodes"), inventory.hear_node)
         if self.config.mode is not DeviceMode.DRA:
             return (nodes,)
 

@@ -43,6 +43,8 @@ class Config(Struct, frozen=True, kw_only=True):
     """Device class of our ResourceClaims in mode dra; also the DRA driver whose slices describe the GPUs."""
     loss_s: float = 60.0
     """A node that is not Ready for longer is lost: its jobs start elsewhere."""
+    api_away_s: float = 60.0
+    """An API server that is away for longer keeps new work from its nodes until it answers; what runs goes on."""
     relist_s: float = 600.0
     """How often each watch is compared with a full list."""
     stuck_s: float = 300.0

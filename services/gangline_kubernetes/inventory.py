@@ -24,7 +24,9 @@ from gangline_kubernetes.marks import Marks
 from gangline_kubernetes.nodes import Taken, Terms, beyond, describe, is_of_another, is_same, taken_by
 from gangline_kubernetes.objects import KubeNode, Meta, Pod
 from gangline_kubernetes.offering import Offering
+from gangline_kubernetes.reach import FOLLOWS_S, Reach
 from gangline_kubernetes.sights import Sights
+from gangline_kubernetes.watch import Watched
 
 log = logging.getLogger(__name__)
 
@@ -37,11 +39,13 @@ class Inventory:
     """What is known of every node: its object, its slices, and the pods on it."""
 
     carrier: Carrier
+    reach: Reach
+    watched: Watched[KubeNode]
 
     def __init__(
         self, site: Site, config: Config, agent: str, *, marks: Marks, claims: Claims, affinities: Affinities
     ) -> None:
-        """`carrier` must be set before `work`."""
+        """`carrier`, `reach` and `watched` must be set before `work`."""
         self.site = site
         self.config = config
         self.marks = marks
@@ -67,12 +71,15 @@ class Inventory:
         self.told: dict[NodeId, Node] = {}
         self.dirty: dict[NodeId, None] = {}
         self.unready_since: dict[NodeId, float] = {}
+        """While nobody tells us of nodes this moves on with the time, as they may be Ready again."""
+        self._looked_s = site.clock.monotonic_s()
         self.gone: dict[NodeId, None] = {}
         """Nodes whose object is no more, until the log knows."""
         self._undead: dict[NodeId, None] = {}
         """Nodes with a task that does not end."""
         self.strangers: dict[NodeId, None] = {}
         """Nodes whose name a node of another cluster has: they are not told of, as a name is one machine in the log."""
+        self._told_of_reach = ""
         self.happenings: Happenings | None = None
         self.sights = Sights(site, self.hear_view)
 
@@ -154,6 +161,9 @@ class Inventory:
             self.dirty[name] = None
             if now_s >= until_s:
                 del self.carrier.resting[name]
+        if self._told_of_reach != self.reach.problem:
+            self._told_of_reach = self.reach.problem
+            self.dirty.update(dict.fromkeys(self.nodes))
         await self._look_for_strangers()
         self._look_for_undead()
         self._look_for_claims()
@@ -243,6 +253,9 @@ class Inventory:
     def _lost(self, now_s: float) -> dict[NodeId, Fact]:
         known = self.site.follower.state.kept.nodes
         lost: dict[NodeId, Fact] = {}
+        passed_s, self._looked_s = now_s - self._looked_s, now_s
+        if not (self.reach.answers and self.watched.follows(FOLLOWS_S)):
+            self.unready_since = {name: since_s + passed_s for name, since_s in self.unready_since.items()}
         for name in self.gone:
             if name in known and not known[name].lost and name not in self.nodes and self._is_ours(known[name]):
                 lost[name] = NodeLost(node=name, silent_ms=0)
@@ -335,6 +348,8 @@ class Inventory:
         return mark is None or mark.task not in self.site.follower.state.kept.tasks
 
     def _problem(self, name: NodeId) -> str:
+        if self.reach.problem:
+            return self.reach.problem
         if name in self.carrier.resting:
             return self.carrier.resting[name][1]
         state = self.site.follower.state

@@ -248,18 +248,22 @@ def seen_by(gpus: tuple[Gpu, ...], view: NodeView | None) -> tuple[Gpu, ...]:
 
 def is_same(known: Node, node: Node) -> bool:
     """True when the log has the node as it is, apart from what administrators, telemetry and the fold add."""
-    bare = tuple(as_offered(gpu) for gpu in known.gpus)
-    added = replace(
+    return bare(known, problem=known.problem) == node
+
+
+def bare(known: Node, *, problem: str) -> Node:
+    """A node as the log has it, without what administrators, telemetry and the fold add, and with this problem."""
+    return replace(
         known,
-        gpus=bare,
+        gpus=tuple(as_offered(gpu) for gpu in known.gpus),
         pool=known.home or known.pool,
+        problem=problem,
         home="",
         quarantined_ms=0,
-        drained=node.drained,
-        drain_why=node.drain_why,
-        lost=node.lost,
-        seen_ms=node.seen_ms,
-        quarantine=node.quarantine,
-        twin=node.twin,
+        drained=False,
+        drain_why="",
+        lost=False,
+        seen_ms=0,
+        quarantine="",
+        twin="",
     )
-    return added == node

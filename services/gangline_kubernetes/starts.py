@@ -1,6 +1,7 @@
 """Bringing tasks into being: creates or binds their pods, until it is known whether each is there or was refused."""
 
 import logging
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -28,6 +29,8 @@ log = logging.getLogger(__name__)
 
 TRIES_MAX = 40
 """So often a start is tried while the server does not answer; with growing pauses that is minutes."""
+RIGHTS_TRIES_MAX = 10
+"""So often where we are said to lack a right, which with its pauses is less than a minute."""
 RELEASE_TRIES = 5
 """So often a pod is read anew at once, when somebody changed it between our reading and our writing."""
 
@@ -62,8 +65,11 @@ class Start(Struct, frozen=True):
 class Starter:
     """Makes starts come true; safe to be asked twice for one task, as answers may be lost."""
 
-    def __init__(self, api: Api, config: Config, claims: Claims) -> None:
-        """Write through this API; `claims` say which devices others hold."""
+    def __init__(
+        self, api: Api, config: Config, claims: Claims, *, is_away: Callable[[], bool] = lambda: False
+    ) -> None:
+        """Write through this API; `claims` say which devices others hold, `is_away` whether it answers nobody."""
+        self._is_away = is_away
         self._api = api
         self._config = config
         self.claims = claims
@@ -79,7 +85,12 @@ class Starter:
         order = start.order
         if order.task.gpus and self._config.mode is DeviceMode.COUNT and order.task.gpu_milli % 1000:
             return Refusal(ExitCause.START_FAILED, "mode count cannot share a GPU; use mode annotation or dra")
+        is_one_write = start.adopted is None and self._config.mode is not DeviceMode.DRA
+        why = "the API server does not answer"
         for number in range(1, TRIES_MAX + 1):
+            if is_one_write and self._is_away():
+                # Nothing was made, so it may be made somewhere else.
+                break
             try:
                 if start.adopted is not None:
                     if start.claims:
@@ -87,19 +98,21 @@ class Starter:
                     return await self._bind(start, start.adopted)
                 return await self._create(start)
             except RefusedError as error:
-                if not _passes(error):
+                if not _passes(error, number):
                     if start.adopted is not None and start.claims:
                         await self._allocator.take_back(start.adopted, start.claims)
                     return _judged(error)
+                why = str(error)
                 log.info("start of %s: %s; again soon", order.task.id, error)
             except NoImageError as error:
                 return Refusal(ExitCause.START_FAILED, str(error))
             except OutcomeUnknownError as error:
+                is_one_write = False
                 log.info("start of %s: %s; looking whether it was done", order.task.id, error)
             except TemporaryError as error:
                 log.warning("start of %s: %s", order.task.id, error)
             await self._api.pause(number)
-        raise TemporaryError(f"task {order.task.id} could not be started: the API server does not answer")
+        raise TemporaryError(f"task {order.task.id} could not be started: {why}")
 
     async def _create(self, start: Start) -> Pod | Refusal:
         body = manifests.pod(start.order, self._config, start.home, uuids=start.uuids)
@@ -320,8 +333,17 @@ def _let_go(meta: Meta) -> dict[str, Any]:
     return change
 
 
-def _passes(error: RefusedError) -> bool:
-    """True for a refusal that ends by itself: a namespace that was just made gets its service account in a moment."""
+def _passes(error: RefusedError, number: int) -> bool:
+    """True for a refusal that ends by itself, and that is not the job's fault.
+
+    A namespace that was just made gets its service account in a moment, a server that has too much to do has time
+    again, and credentials and rights of ours are made anew where they are upgraded. Rights may also be kept from us
+    for good, so those are waited for only a while.
+    """
+    if error.code in (401, 429):
+        return True
+    if error.code == 403 and "cannot" in error.message and " in API group " in error.message:
+        return number < RIGHTS_TRIES_MAX
     return error.code == 403 and "service account" in error.message and "not found" in error.message
 
 

@@ -87,6 +87,7 @@ class Watched(Generic[T]):
         self.is_gone = False
         """True for a kind that is not served, and has not been for long."""
         self._is_wanted = False
+        self._follows_since_s: float | None = None
         self._page: msgspec.json.Decoder[Listed[T]] = msgspec.json.Decoder(Listed[kind])  # type: ignore[valid-type]  # the type is known at run time only
         self._pieces = msgspec.json.Decoder(Listed[msgspec.Raw])
         self._bare = msgspec.json.Decoder(Mark)
@@ -99,6 +100,11 @@ class Watched(Generic[T]):
         """True when the objects that are there were listed, or there is no such kind."""
         return (self.lists > 0 and self._away_s is None) or self.is_gone
 
+    def follows(self, for_s: float) -> bool:
+        """True when nothing has gone wrong with the watch for so long: what it does not tell has not happened."""
+        since_s = self._follows_since_s
+        return since_s is not None and self._clock.monotonic_s() - since_s >= for_s
+
     async def run(self) -> None:
         """Keep the cache current until cancelled."""
         failures = empty = 0
@@ -106,8 +112,11 @@ class Watched(Generic[T]):
             try:
                 if not self.version or self._clock.monotonic_s() - self._listed_s >= self._relist_s:
                     await self.list()
+                if self._follows_since_s is None:
+                    self._follows_since_s = self._clock.monotonic_s()
                 heard = await self._watch()
             except RefusedError as error:
+                self._follows_since_s = None
                 self.version = self.version if error.code in BUSY else ""
                 if self._is_optional and error.code in (403, 404):
                     await self._do_without(error)
@@ -116,6 +125,7 @@ class Watched(Generic[T]):
                 empty += error.code == 410
                 log.info("watch of %s: %s", self.name, error)
             except (TemporaryError, msgspec.MsgspecError, RecursionError) as error:
+                self._follows_since_s = None
                 # What cannot be read as a whole is listed anew, one object at a time.
                 self.version = self.version if isinstance(error, TemporaryError) else ""
                 failures += 1
