@@ -1,4 +1,4 @@
-"""A cluster whose API server is away: nothing new is placed there, what runs is left alone, and all is well after it."""
+"""A cluster whose API server is away: nothing new is placed there, what runs goes on, and all is well after it."""
 
 import asyncio
 
