@@ -33,48 +33,64 @@ SETTLES_MS = 3_000
 def next_wake_ms(state: State, pool_name: str, now: int) -> int | None:
     """The next time in ms after `now` at which a new round could decide otherwise; None when only events matter."""
     pool = state.kept.pools[pool_name]
-    times = [reservation.start_ms for reservation in pool.reservations]
-    if (change := next_change_ms(seasons_of(state), now)) is not None:
-        times.append(change)
-    times += [window.end_ms for window in state.kept.windows.values() if window.pool == pool_name]
-    times += start_limits_end(state, pool_name)
-    times += repairs_end(state, pool_name)
-    times += [last_start_ms(spec, had=had) + 1 for _, spec, had in aside(state, pool_name) if spec.deadline_ms]
-    waiting = bool(state.waiting.get(pool_name))
-    # Where nothing runs, nobody's room can pass to another when a lease ends.
-    runs = bool(state.live.get(pool_name))
-    if runs and (waiting or may_move(state, pool)) and (ends := leases_end_ms(pool)) is not None:
-        times += [ends] if ends > now else renewable_from(state, pool)
-    if waiting and pool.policy.newcomers_wait:
-        times.append(parts_end_ms(pool))
-    if waiting and state.door.safe_groups:
-        times += _of_budgets(state, pool_name, now)
-    if waiting:
-        times += [date.start_ms for date in pool.limit_dates]
-        times += _of_waiting(state, pool_name, pool.policy.starvation_s * 1000, now)
-    for claim in state.kept.claims.values():
-        job = state.kept.jobs[claim.job]
-        if job.spec.pool == pool_name and job.state == JobState.WAITING:
-            times.append(gives_up_ms(state, claim))
-    if pool.policy.time_slice_s and (waiting or state.paused.get(pool_name)):
-        running = (state.kept.jobs[job] for job in state.live.get(pool_name, {}))
-        times += [slice_ends_ms(job, pool.policy) for job in running if _ends_with_its_slice(job, pool.policy)]
-    if waiting:
-        # From then on a task that does not die is no longer counted on, and its node takes no work.
-        times += [overdue_ms(state, state.kept.tasks[task]) for task in state.stopping_tasks]
-        times += [hangs_until_ms(state, state.kept.tasks[task]) for task in state.stopping_tasks]
-        times += _leaving_since(state, pool)
-        times += losing_place_ms(pool.policy, pool.heads)
-        times += _level_moves(state, pool_name, pool.policy)
-        times += _by_service(state, pool_name, pool.policy, now)
-        if pool.policy.preemption:
-            times += [job.started_ms + job.spec.protected_s * 1000 for job in _protected(state, pool_name)]
-            times += [shield_ends_ms(state.kept.jobs[job]) for job in state.live_index.shielded.get(pool_name, {})]
-    if any(job.pause is not None and job.pause.wants for job in _paused(state, pool_name)):
-        # Whoever may be paused for them may not be before his protected time is over.
-        times += [job.started_ms + job.spec.protected_s * 1000 for job in _protected(state, pool_name)]
+    times = [*_always(state, pool, now), *_while_somebody_runs(state, pool, now)]
+    if state.waiting.get(pool_name):
+        times += _while_somebody_waits(state, pool, now)
     later = [time for time in times if time > now]
     return min(later) if later else None
+
+
+def _always(state: State, pool: PoolState, now: int) -> Iterator[int]:
+    """Times that are known whoever waits: of dates, seasons, windows, claims, and of who starts or is put aside."""
+    name = pool.pool.name
+    yield from (reservation.start_ms for reservation in pool.reservations)
+    if (change := next_change_ms(seasons_of(state), now)) is not None:
+        yield change
+    yield from (window.end_ms for window in state.kept.windows.values() if window.pool == name)
+    yield from start_limits_end(state, name)
+    yield from repairs_end(state, name)
+    yield from (last_start_ms(spec, had=had) + 1 for _, spec, had in aside(state, name) if spec.deadline_ms)
+    for claim in state.kept.claims.values():
+        job = state.kept.jobs[claim.job]
+        if job.spec.pool == name and job.state == JobState.WAITING:
+            yield gives_up_ms(state, claim)
+
+
+def _while_somebody_runs(state: State, pool: PoolState, now: int) -> Iterator[int]:
+    """When room of those who run may pass to others, who wait or are paused and want to go on."""
+    name = pool.pool.name
+    waits, paused = bool(state.waiting.get(name)), state.paused.get(name, {})
+    # Where nothing runs, nobody's room can pass to another when a lease ends.
+    runs = bool(state.live.get(name))
+    if runs and (waits or may_move(state, pool)) and (ends := leases_end_ms(pool)) is not None:
+        yield from [ends] if ends > now else renewable_from(state, pool)
+    if pool.policy.time_slice_s and (waits or paused):
+        running = (state.kept.jobs[job] for job in state.live.get(name, {}))
+        yield from (slice_ends_ms(job, pool.policy) for job in running if _ends_with_its_slice(job, pool.policy))
+    wanting = (pause for job in paused if (pause := state.kept.jobs[job].pause) is not None and pause.wants)
+    if any(wanting) or (waits and pool.policy.preemption):
+        # Whoever may be paused or evicted for them may not be before his protected time is over.
+        yield from (job.started_ms + job.spec.protected_s * 1000 for job in _protected(state, name))
+
+
+def _while_somebody_waits(state: State, pool: PoolState, now: int) -> Iterator[int]:
+    """When those who wait have another place, date or limit, or others may go for them."""
+    name, policy = pool.pool.name, pool.policy
+    if policy.newcomers_wait:
+        yield parts_end_ms(pool)
+    if state.door.safe_groups:
+        yield from _of_budgets(state, name, now)
+    yield from (date.start_ms for date in pool.limit_dates)
+    yield from _of_waiting(state, name, policy.starvation_s * 1000, now)
+    # From then on a task that does not die is no longer counted on, and its node takes no work.
+    yield from (overdue_ms(state, state.kept.tasks[task]) for task in state.stopping_tasks)
+    yield from (hangs_until_ms(state, state.kept.tasks[task]) for task in state.stopping_tasks)
+    yield from _leaving_since(state, pool)
+    yield from losing_place_ms(policy, pool.heads)
+    yield from _level_moves(state, name, policy)
+    yield from _by_service(state, name, policy, now)
+    if policy.preemption:
+        yield from (shield_ends_ms(state.kept.jobs[job]) for job in state.live_index.shielded.get(name, {}))
 
 
 def _of_budgets(state: State, pool_name: str, now: int) -> Iterator[int]:
@@ -152,10 +168,6 @@ def _yields(state: State, pool_name: str, policy: Policy, now: int) -> Iterator[
         had_share = (columns.field(slots, c.CHECKPOINTS) > 0) & (columns.field(slots, c.ATTAINED) >= share(policy))
         for job_id in columns.field(slots[had_share], c.ID).tolist():
             yield starves_from_ms(state, state.kept.jobs[JobId(job_id)], policy)
-
-
-def _paused(state: State, pool_name: str) -> Iterator[Job]:
-    return (state.kept.jobs[job] for job in state.paused.get(pool_name, {}))
 
 
 def _protected(state: State, pool_name: str) -> Iterator[Job]:
