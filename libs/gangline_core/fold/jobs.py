@@ -1,5 +1,7 @@
 """What the door and the rounds do to jobs: admit, hold, cancel, place, grow, shrink, evict, claim."""
 
+from collections.abc import Iterable
+
 from msgspec.structs import replace
 
 from gangline_core.cluster import model_of
@@ -12,7 +14,6 @@ from gangline_core.facts import (
     JobAdmitted,
     Lowering,
     Placement,
-    TaskPlacement,
 )
 from gangline_core.fold.arrays import admit_array, cancel_array, hold_array
 from gangline_core.fold.learnt import with_learnt
@@ -143,16 +144,23 @@ def add_placement(state: State, placement: Placement, step: Step) -> None:
         _void(state, placement.job, fault or "job is gone", step)
         return
     endpoint = f"{state.kept.nodes[placement.tasks[0].node].address}:{placement.port}"
-    tasks = [
-        _task(state, job, place, placement.attempt, rank=rank, at=step.at, endpoint=endpoint)
-        for rank, place in enumerate(placement.tasks)
-    ]
-    for task in tasks:
-        state.put_task(task)
-        step.tasks.append(task.id)
-    pool = state.pool_of(job)
-    is_known = bool(job.spec.estimate_s)
-    job = replace(
+    tasks = _book(state, job, placement, range(len(placement.tasks)), step, endpoint=endpoint)
+    job = _begun(state, job, placement, tasks, step.at)
+    note_turn(state, job, step.seq)
+    score(state.pool_of(job), job, step.at)
+    if resizing.is_active(job):
+        # A gang that starts again at another size has its room; any other placement is not that change.
+        is_it = job.resize is not None and job.resize.after == job.sizes
+        job = resizing.advanced(job, ResizeEvent.SAFE if is_it else ResizeEvent.OVERTAKEN, step.at)
+    move_job(state, job, Move.PLACE, step)
+    if shares:
+        settle_beside(state, placement, step.at, started=True)
+
+
+def _begun(state: State, job: Job, placement: Placement, tasks: list[Task], at: int) -> Job:
+    """The job as it is when a new attempt of it has these tasks: what was true of the last one is no longer."""
+    policy = state.pool_of(job).policy
+    return replace(
         job,
         attempt=placement.attempt,
         tasks=tuple(task.id for task in tasks),
@@ -169,21 +177,12 @@ def add_placement(state: State, placement: Placement, step: Step) -> None:
         pause=None,
         resumed_ms=0,
         next_index=_next_index({}, tasks),
-        waited_ms=waited_ms(state, job, step.at),
-        shield_ms=in_vain_ms(state, job, step.at) if placement.aged else 0,
+        waited_ms=waited_ms(state, job, at),
+        shield_ms=in_vain_ms(state, job, at) if placement.aged else 0,
         first_by_age=placement.first_by_age,
-        forgiven=job.attained if is_promoted(job, pool.policy, step.at) else job.forgiven,
-        expected_ms=job.expected_ms if is_known else expected_run_ms(state, job, pool.policy),
+        forgiven=job.attained if is_promoted(job, policy, at) else job.forgiven,
+        expected_ms=job.expected_ms if job.spec.estimate_s else expected_run_ms(state, job, policy),
     )
-    note_turn(state, job, step.seq)
-    score(pool, job, step.at)
-    if resizing.is_active(job):
-        # A gang that starts again at another size has its room; any other placement is not that change.
-        is_it = job.resize is not None and job.resize.after == job.sizes
-        job = resizing.advanced(job, ResizeEvent.SAFE if is_it else ResizeEvent.OVERTAKEN, step.at)
-    move_job(state, job, Move.PLACE, step)
-    if shares:
-        settle_beside(state, placement, step.at, started=True)
 
 
 def add_growth(state: State, growth: Growth, step: Step) -> None:
@@ -192,15 +191,9 @@ def add_growth(state: State, growth: Growth, step: Step) -> None:
     if job is None or placement_fault(state, growth) is not None:
         step.voided.append(growth.job)
         return
-    first = state.kept.tasks[job.tasks[0]]
+    endpoint = state.kept.tasks[job.tasks[0]].endpoint
     ranks = ranks_for(job, state.tasks_of(job), len(growth.tasks))
-    tasks = [
-        _task(state, job, place, growth.attempt, rank=rank, at=step.at, endpoint=first.endpoint)
-        for rank, place in zip(ranks, growth.tasks, strict=True)
-    ]
-    for task in tasks:
-        state.put_task(task)
-        step.tasks.append(task.id)
+    tasks = _book(state, job, growth, ranks, step, endpoint=endpoint)
     members = sorted([*state.tasks_of(job), *tasks], key=lambda task: task.rank)
     why = "repair" if job.missing else "growth"
     job = found_again(resizing.begun(job, sizes(staying(members)), noticed=False, why=why, at=step.at), tasks)
@@ -270,26 +263,34 @@ def _next_index(known: dict[str, int], tasks: list[Task]) -> dict[str, int]:
     return following
 
 
-def _task(state: State, job: Job, place: TaskPlacement, attempt: int, *, rank: int, at: int, endpoint: str) -> Task:
-    node = state.kept.nodes[place.node]
-    model = model_of(node, place.gpus[0].index) if place.gpus else ""
-    return Task(
-        id=task_id(job.id, attempt=attempt, role=place.role, index=place.index),
-        job=job.id,
-        attempt=attempt,
-        role=place.role,
-        index=place.index,
-        rank=rank,
-        node=place.node,
-        group=job.spec.group,
-        user=job.spec.user,
-        state=TaskState.PLACED,
-        placed_ms=at,
-        gpus=place.gpus,
-        gpu_model=model,
-        cpu_milli=place.cpu_milli,
-        memory_mib=place.memory_mib,
-        devices=place.devices,
-        cells=place.cells,
-        endpoint=endpoint,
-    )
+def _book(
+    state: State, job: Job, placed: Placement | Growth, ranks: Iterable[int], step: Step, *, endpoint: str
+) -> list[Task]:
+    """Members of a gang that meets at the endpoint, in their places and with these ranks."""
+    tasks = []
+    for rank, place in zip(ranks, placed.tasks, strict=True):
+        model = model_of(state.kept.nodes[place.node], place.gpus[0].index) if place.gpus else ""
+        task = Task(
+            id=task_id(job.id, attempt=placed.attempt, role=place.role, index=place.index),
+            job=job.id,
+            attempt=placed.attempt,
+            role=place.role,
+            index=place.index,
+            rank=rank,
+            node=place.node,
+            group=job.spec.group,
+            user=job.spec.user,
+            state=TaskState.PLACED,
+            placed_ms=step.at,
+            gpus=place.gpus,
+            gpu_model=model,
+            cpu_milli=place.cpu_milli,
+            memory_mib=place.memory_mib,
+            devices=place.devices,
+            cells=place.cells,
+            endpoint=endpoint,
+        )
+        state.put_task(task)
+        step.tasks.append(task.id)
+        tasks.append(task)
+    return tasks
