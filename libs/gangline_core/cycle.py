@@ -171,7 +171,7 @@ def place_all(layout: Layout, opened: RoundOpened, overtakes: Overtakes, back: S
     round is then decided anew.
     """
     table, preemptor, heads, loose, before = layout
-    candidates = back.in_order(table, opened.candidates)
+    candidates = back.in_order(opened.candidates)
     limited, edges = frozenset(opened.limited), frozenset(opened.edges)
     refuser = Refuser(table)
     reserver, dates = Reserver(table), LimitDates(table)

@@ -12,7 +12,7 @@ from gangline_core.ids import JobId
 from gangline_core.job import JobState
 from gangline_core.making_room import standing_back
 from gangline_core.making_room.claims import MARGIN_MS
-from gangline_core.making_room.hanging import HANGS_MS_MAX, hanging
+from gangline_core.making_room.hanging import HANGS_MS_MAX, Hanging, hanging, waits_for_hanging
 from gangline_core.making_room.preemption import Preemptor
 from gangline_core.making_room.standing_back import Going, StandingBack
 from gangline_core.pauses.resuming import honour_paused
@@ -463,6 +463,25 @@ def test_who_made_way_for_one_that_does_not_wait_any_more_begins_again_at_once()
     assert world.job(gone).state == JobState.RUNNING
 
 
+def test_who_went_for_a_job_that_lost_its_claim_to_another_runs_beside_that_one() -> None:
+    """Nobody hangs: four GPUs idled while the one that took the claim over ran."""
+    world = World(node("n1"))
+    world.set_policy(ordering="fifo", starvation_s=0)
+    loose = spec(gpus=4, service_class=ServiceClass.OPPORTUNISTIC, grace_s=1)
+    went = [world.submit_running(loose, "n1") for _ in range(2)]
+    first = world.submit(gpus=8, priority=1)
+    world.round()
+    assert first in world.state.kept.claims
+    over = world.submit(gpus=4, priority=2)
+    world.round()
+    assert over in world.state.kept.claims
+    assert first not in world.state.kept.claims
+    world.stop_all().settle()
+    assert sorted(world.in_state(JobState.RUNNING)) == [went[0], over]
+    world.finish(over).settle()
+    assert world.in_state(JobState.RUNNING) == [first], "it is pushed away when its time comes"
+
+
 def test_who_went_for_a_job_that_ran_since_is_as_others_are() -> None:
     world, hangs, gone, firm = one_hangs()
     world.stop_all()
@@ -480,4 +499,5 @@ def test_who_goes_to_start_elsewhere_keeps_its_place_in_the_order() -> None:
     table = Table(world.state, "default", world.at)
     world.state.kept.jobs[mover] = moved
     candidates = [f.Candidate(job=job, score=0.0) for job in (mover, other)]
-    assert [one.job for one in StandingBack().in_order(table, candidates)] == [mover, other]
+    assert [one.job for one in StandingBack().in_order(candidates)] == [mover, other]
+    assert waits_for_hanging(table, moved, {mover: Hanging(tasks=1, until_ms=world.at + 1)}) is None

@@ -14,7 +14,6 @@ from gangline_core.job import Job, JobState, Task, TaskState
 from gangline_core.making_room.claims import gives_up_ms, overdue_ms
 from gangline_core.pauses.pausing import is_gone
 from gangline_core.reasons import Reason, ReasonCode
-from gangline_core.reserving.passing import went_for
 from gangline_core.state import State
 from gangline_core.table import Table
 
@@ -60,3 +59,8 @@ def waits_for_hanging(table: Table, job: Job, some: Mapping[JobId, Hanging]) -> 
             numbers: dict[str, int | str] = {"job": other, "tasks": some[other].tasks, "from_ms": some[other].until_ms}
             return Reason(ReasonCode.OTHERS_HANG, numbers)
     return None
+
+
+def went_for(job: Job, other: Job) -> bool:
+    """True when the job was sent away for the other one, which did not start since; who moves goes for itself."""
+    return other.id in job.yielded_to and other.id != job.id and job.queued_ms >= other.queued_ms

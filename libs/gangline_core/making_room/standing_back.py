@@ -24,7 +24,7 @@ from gangline_core.making_room.sent_at_once import might_be_sent, owing, takes_w
 from gangline_core.pauses.making_way import fits
 from gangline_core.placement.why_not import ROOM_CODES
 from gangline_core.reasons import LIMIT_CODES, Reason, ReasonCode
-from gangline_core.reserving.passing import may_pass, went_for
+from gangline_core.reserving.passing import may_pass
 from gangline_core.room.holds import placed_amounts
 from gangline_core.seating import Found, find_seats
 from gangline_core.sharing.beside import without_time
@@ -201,17 +201,14 @@ class StandingBack:
             self._last.append(frozenset(jobs))
             self.is_open = True
 
-    def in_order(self, table: Table, candidates: Sequence[Candidate]) -> Sequence[Candidate]:
-        """The candidates, each that stands back, or went already, behind all those for whom it does."""
-        every = _gone_for(table, candidates)
-        for job, behind in self._behind.items():
-            every[job] = every.get(job, frozenset()) | behind
-        if not every:
+    def in_order(self, candidates: Sequence[Candidate]) -> Sequence[Candidate]:
+        """The candidates, each that stands back behind all those for whom it does."""
+        if not self._behind:
             return candidates
         ordered: list[Candidate] = []
         later: list[Candidate] = []
-        before = {job: set[JobId]() for job in frozenset[JobId]().union(*every.values())}
-        for job, behind in every.items():
+        before = {job: set[JobId]() for job in self.everybody}
+        for job, behind in self._behind.items():
             for other in behind:
                 before[other].add(job)
         for candidate in candidates:
@@ -219,7 +216,7 @@ class StandingBack:
             while (ready := next((one for one in later if not before.get(one.job)), None)) is not None:
                 later.remove(ready)
                 ordered.append(ready)
-                for other in every.get(ready.job, ()):
+                for other in self._behind.get(ready.job, ()):
                     before[other].discard(ready.job)
         return [*ordered, *later]
 
@@ -275,22 +272,6 @@ class StandingBack:
     def _is_idle(self, job: JobId, told: Mapping[JobId, ReasonCode]) -> bool:
         """True when what was left for a job that got nothing may be nobody's, as a date keeps it from all."""
         return any(told.get(one, ReasonCode.INSUFFICIENT_GPUS) not in CAUSES for one in self._behind[job])
-
-
-def _gone_for(table: Table, candidates: Sequence[Candidate]) -> dict[JobId, frozenset[JobId]]:
-    """For whom who was sent away already: for a job that still waits, and whose claim was given up as others hang.
-
-    Who begins again before it goes once more as soon as they are gone; where each of them hangs it would never start.
-    """
-    state, waiting = table.state, {candidate.job for candidate in candidates}
-    held = {one.claim.job for one in table.held} | {one.job for one in table.placements}
-    found: dict[JobId, frozenset[JobId]] = {}
-    for name in (candidate.job for candidate in candidates):
-        job = state.job(name)
-        for other in job.yielded_to if job is not None else ():
-            if job is not None and other in waiting and other not in held and went_for(job, state.kept.jobs[other]):
-                found[other] = found.get(other, frozenset()) | {name}
-    return found
 
 
 def _weaker(table: Table, job: Job, names: Iterable[JobId]) -> list[Job]:

@@ -42,11 +42,9 @@ def passes_as_owed(table: Table, job: Job, other: Job, *, other_is_owed: bool) -
 def may_push_away(table: Table, reserved: Job, job: Job) -> bool:
     """True when the reserved job could evict this one later, whatever runs now.
 
-    Lower priority is not enough: the reserved job would then start only after the other's grace. Nor is it where the
-    other went for it already and it waits still, since somebody else hangs: what was cleared would be cleared again,
-    and where they hang in turn it would never start.
+    Lower priority is not enough: the reserved job would then start only after the other's grace.
     """
-    if not job.spec.preemptible or job.spec.protected_s or went_for(job, reserved):
+    if not job.spec.preemptible or job.spec.protected_s:
         return False
     if job.spec.service_class == ServiceClass.OPPORTUNISTIC:
         return reserved.spec.service_class != ServiceClass.OPPORTUNISTIC
@@ -58,11 +56,6 @@ def may_push_away(table: Table, reserved: Job, job: Job) -> bool:
     return all(asked.get(dimension, 0) <= amount for dimension, (_, amount) in promised.items()) and not {
         path for path, _ in promised.values()
     } & set(ancestors(job.spec.group))
-
-
-def went_for(job: Job, reserved: Job) -> bool:
-    """True when the job was sent away for the reserved one, which did not start since; who moves goes for itself."""
-    return reserved.id in job.yielded_to and reserved.id != job.id and job.queued_ms >= reserved.queued_ms
 
 
 def holds_against(table: Table, reserved: Job, job: Job) -> bool:
