@@ -1,5 +1,7 @@
 """What becomes of one request: its facts, its answer, and sealed values."""
 
+from typing import Protocol
+
 from msgspec import Struct
 
 from gangline_core import settings
@@ -16,11 +18,27 @@ class Verdict(Struct, frozen=True):
     secrets: dict[JobId, dict[str, str]] = {}
 
 
-def checked(problem: settings.Problem | None, *facts: Fact, version: int, dry_run: bool = False) -> Verdict:
-    """The facts, unless there is a problem or it is only a question."""
+class Change(Protocol):
+    """What requests share that change settings."""
+
+    @property
+    def if_version(self) -> int:
+        """The version that must still hold; -1 does not care."""
+
+    @property
+    def dry_run(self) -> bool:
+        """True when it is only a question."""
+
+
+def changed(
+    request: Change, *facts: Fact, problem: settings.Problem | None = None, before: int, version: int
+) -> Verdict:
+    """The facts that make `version` of the one `before`, unless somebody else was faster or there is a problem."""
+    if request.if_version not in (-1, before):
+        return stale(before)
     if problem is not None:
         return denied(problem.kind, problem.message, problem.field)
-    return Verdict(reply=r.Done(version=version), facts=() if dry_run else facts)
+    return Verdict(reply=r.Done(version=version), facts=() if request.dry_run else facts)
 
 
 def stale(version: int) -> Verdict:

@@ -1,12 +1,12 @@
 """Every request at the door has one answer, and only a granted one leaves facts."""
 
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from msgspec.structs import replace
 from tests.make import T0, World, group, node, spec
 
-from gangline_admission.judge import judge
+from gangline_admission.judge import JUDGES, judge
 from gangline_admission.verdict import Verdict
 from gangline_core import facts as f
 from gangline_core.cluster import Policy
@@ -29,6 +29,10 @@ def asked(place: World, request: r.Request) -> Verdict:
 def submit(*, gpus: int, dry_run: bool = False, submit_id: str = "s") -> r.SubmitJobs:
     wanted = spec(group="lab", user="ann", gpus=gpus)
     return r.SubmitJobs(jobs=(wanted,), submit_id=submit_id, by="ann", secrets=({"KEY": "v"},), dry_run=dry_run)
+
+
+def test_every_request_that_may_be_sent_has_somebody_who_judges_it() -> None:
+    assert set(JUDGES) == set(get_args(r.Request))
 
 
 def test_an_admitted_job_has_a_number_a_fact_and_its_sealed_values() -> None:

@@ -1,49 +1,62 @@
-"""From a request about jobs, dated capacity or prices to its facts and its answer, by the core's rules. Pure."""
+"""From a request about jobs to its facts and its answer, by the core's rules. Pure."""
 
-from collections.abc import Callable
-from typing import Any
-
-from msgspec.structs import replace
-
-from gangline_admission.removals import forget_node, remove_group, remove_user
-from gangline_admission.verdict import Verdict, checked, denied, stale
-from gangline_core import settings
-from gangline_core.door.admission import Draft
+from gangline_admission.verdict import Verdict, denied
+from gangline_core.door.admission import Draft, judge_submit
 from gangline_core.door.arrays import array_of, lookup
 from gangline_core.door.edits import changed
 from gangline_core.door.job_rights import EditProblem, Standing, check_edit, check_top
-from gangline_core.facts import (
-    CancelRequested,
-    HoldSet,
-    JobEdited,
-    JobTopped,
-    PricesSet,
-    ResizeAsked,
-    WindowRemoved,
-    WindowSet,
-)
+from gangline_core.facts import CancelRequested, HoldSet, JobEdited, JobTopped, ResizeAsked
 from gangline_core.ids import JobId
 from gangline_core.job import ENDS, Job, JobState
-from gangline_core.settings.dated import check_prices, check_window
-from gangline_core.settings.document_change import check, facts, version_of
 from gangline_core.state import State
 from gangline_wire import requests as r
+from gangline_wire.bounds import beyond
+
+WAS_REFUSED = "this very request was refused before, when something kept it out that does not any more; send it anew"
+
+
+def submit(state: State, draft: Draft, request: r.SubmitJobs, at: int) -> Verdict:
+    """Admit jobs, all of them or none."""
+    for index, spec in enumerate(request.jobs):
+        # Pods and other objects become specs, too; what cannot be counted with must not come into the log.
+        if (fault := beyond(spec)) is not None:
+            return denied("invalid", f"{fault[0]} of job {index} {fault[1]}", fault[0])
+    judgement = judge_submit(
+        state,
+        Draft() if request.dry_run else draft,
+        specs=request.jobs,
+        submit_id=request.submit_id,
+        by=request.by,
+        trace=request.trace,
+        at=at,
+        hidden=request.hidden,
+        ask=request.ask,
+    )
+    if judgement.was_refused:
+        return denied("conflict", WAS_REFUSED)
+    if judgement.refusals:
+        refusals = tuple(r.Refusal(index=i, reason=reason, field=field) for i, reason, field in judgement.refusals)
+        return Verdict(reply=r.Refused(refusals=refusals), facts=() if request.dry_run else judgement.facts)
+    reply = r.Admitted(jobs=judgement.jobs, repeated=judgement.repeated)
+    if request.dry_run or judgement.repeated:
+        return Verdict(reply=reply)
+    secrets = {job: values for job, values in zip(judgement.jobs, request.secrets, strict=False) if values}
+    return Verdict(reply=reply, facts=judgement.facts, secrets=secrets)
 
 
 def cancel(state: State, draft: Draft, request: r.CancelJob, at: int) -> Verdict:
     """End a job, an array, or one element of it, whether that is in the queue yet or not."""
-    job = lookup(state, request.job)
-    return _ended(job, request.job) or Verdict(
-        reply=r.Done(), facts=(CancelRequested(job=JobId(request.job), by=request.by, why=request.why),)
-    )
+    job = _unfinished(state, request.job)
+    if isinstance(job, Verdict):
+        return job
+    return Verdict(reply=r.Done(), facts=(CancelRequested(job=job.id, by=request.by, why=request.why),))
 
 
 def hold(state: State, draft: Draft, request: r.SetHold, at: int) -> Verdict:
     """Hold or release a job or an array."""
-    job = lookup(state, request.job)
-    problem = _ended(job, request.job)
-    if problem is not None or job is None:
-        return problem or denied("not_found", f"there is no job {request.job}")
+    job = _unfinished(state, request.job)
+    if isinstance(job, Verdict):
+        return job
     if (shut := _held_as_a_whole(state, job, request)) is not None:
         return shut
     is_array = job.id in state.kept.arrays
@@ -95,10 +108,9 @@ def top(state: State, draft: Draft, request: r.TopJob, at: int) -> Verdict:
 
 def size(state: State, draft: Draft, request: r.SetSize, at: int) -> Verdict:
     """Ask for a size of a running elastic job, within its bounds; 0 leaves it to the policy again."""
-    job = lookup(state, request.job)
-    problem = _ended(job, request.job)
-    if problem is not None or job is None:
-        return problem or denied("not_found", f"there is no job {request.job}")
+    job = _unfinished(state, request.job)
+    if isinstance(job, Verdict):
+        return job
     if job.id not in state.kept.jobs:
         return denied("conflict", f"{request.job} is no single job in the queue; name one element", "job")
     names = [role.name for role in job.spec.roles]
@@ -116,72 +128,15 @@ def size(state: State, draft: Draft, request: r.SetSize, at: int) -> Verdict:
     return Verdict(reply=r.Done(), facts=(fact,))
 
 
-def window(state: State, draft: Draft, request: r.SetWindow, at: int) -> Verdict:
-    """Set dated capacity aside, or change it."""
-    known = state.kept.windows.get(request.window.name)
-    version = known.version if known else 0
-    if request.if_version not in (-1, version):
-        return stale(version)
-    wanted = replace(request.window, version=version + 1)
-    fact = WindowSet(window=wanted, by=request.by, why=request.why)
-    return checked(check_window(state, wanted, at), fact, version=wanted.version, dry_run=request.dry_run)
-
-
-def remove_window(state: State, draft: Draft, request: r.RemoveWindow, at: int) -> Verdict:
-    """Give dated capacity back."""
-    if request.name not in state.kept.windows:
-        return denied("not_found", f"there is no window {request.name}")
-    return Verdict(reply=r.Done(), facts=(WindowRemoved(name=request.name, by=request.by, why=request.why),))
-
-
-def prices(state: State, draft: Draft, request: r.SetPrices, at: int) -> Verdict:
-    """Change the price list."""
-    version = state.kept.prices_version
-    if request.if_version not in (-1, version):
-        return stale(version)
-    milli = {model.lower(): price for model, price in request.milli.items()}
-    fact = PricesSet(milli=milli, by=request.by, why=request.why, version=version + 1)
-    return checked(check_prices(request.milli), fact, version=version + 1, dry_run=request.dry_run)
-
-
-def apply(state: State, draft: Draft, request: r.ApplySettings, at: int) -> Verdict:
-    """Make all settings as a document says: one append, or nothing."""
-    version = version_of(state)
-    if request.if_version not in (-1, version):
-        return stale(version)
-    wrong = check(state, request.document, at)
-    if wrong:
-        first = wrong[0]
-        name = f"{first.kind} {first.name}".strip()
-        return denied("invalid", f"{name}: {first.problem.message}", first.problem.field)
-    written = facts(state, request.document, by=request.by, why=request.why)
-    return Verdict(reply=r.Done(), facts=() if request.dry_run else written)
-
-
-def _ended(job: Job | None, number: int) -> Verdict | None:
+def _unfinished(state: State, number: int) -> Job | Verdict:
+    """The job of this number, or why there is nothing to do to it."""
+    job = lookup(state, number)
     if job is None:
         return denied("not_found", f"there is no job {number}")
     if job.state in ENDS:
         return denied("conflict", f"job {number} has ended already ({job.state.replace('_', ' ')})")
-    return None
+    return job
 
 
-def _denied_edit(problem: EditProblem | settings.Problem) -> Verdict:
+def _denied_edit(problem: EditProblem) -> Verdict:
     return denied(problem.kind, problem.message, problem.field)
-
-
-ACTS: dict[type[r.Request], Callable[[State, Draft, Any, int], Verdict]] = {
-    r.CancelJob: cancel,
-    r.SetHold: hold,
-    r.EditJob: edit,
-    r.TopJob: top,
-    r.SetSize: size,
-    r.SetWindow: window,
-    r.RemoveWindow: remove_window,
-    r.SetPrices: prices,
-    r.ApplySettings: apply,
-    r.RemoveGroup: remove_group,
-    r.RemoveUser: remove_user,
-    r.ForgetNode: forget_node,
-}
-"""Request -> who judges it."""
