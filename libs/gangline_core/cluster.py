@@ -143,6 +143,8 @@ class Node(Struct, frozen=True, omit_defaults=True, gc=False):
     """What others have of it, which the numbers above leave out; it may come back any time."""
     twin: str = ""
     """The node that has one of its cards and is there: one machine under two names takes new work under one of them."""
+    ends_alone_ms: int = 28_000
+    """Cut off for so long, its agent has ended by itself what runs there; before that it must not count as lost."""
 
     @property
     def takes_work(self) -> bool:

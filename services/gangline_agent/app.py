@@ -12,6 +12,8 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from gangline_agent import meeting, signs
 from gangline_agent.card_tests import CardTests
 from gangline_agent.cgroups import Cgroups, own
@@ -19,6 +21,7 @@ from gangline_agent.config import Config
 from gangline_agent.desk import Desk
 from gangline_agent.fleet import FleetError, read
 from gangline_agent.journal import Journal
+from gangline_agent.judge import BUS_LOST_GRACE_S_MAX
 from gangline_agent.lives import Surroundings
 from gangline_agent.machine import own_address
 from gangline_agent.nodes import Fleet, Machine, Nodes, Offers
@@ -78,7 +81,7 @@ async def _run_simulated(site: Site, config: Config) -> None:
         )
     except FleetError as error:
         raise PermanentError(str(error)) from error
-    reporter = Reporter(site, config, Fleet(nodes))
+    reporter = Reporter(site, config, Fleet([replace(node, ends_alone_ms=_ends_alone_ms(config)) for node in nodes]))
     runner = SimulatedRunner(site.clock, reporter.changed, speed=config.speed, confirm=reporter.met)
     await carry(site, config, reporter, runner, renew=lambda: None)
 
@@ -119,7 +122,13 @@ def machine_of(site: Site, config: Config, *, folder: str, address: str = "", xi
         tests=CardTests(config.gpu_test, every_s=config.gpu_test_every_s, monotonic_s=site.clock.monotonic_s),
         xids=xids,
         place=_place(config),
+        ends_alone_ms=_ends_alone_ms(config),
     )
+
+
+def _ends_alone_ms(config: Config) -> int:
+    """Cut off for so long, nothing that this agent began runs any more, whether or not it lives itself."""
+    return int(1000 * (max(config.bus_lost_s, config.orphan_s) + BUS_LOST_GRACE_S_MAX))
 
 
 def _place(config: Config) -> Place:

@@ -42,11 +42,12 @@ class Config(Struct, frozen=True, kw_only=True):
     speed: float = 1.0
     """How much faster than real time simulated tasks run; time limits and deadlines are by the clock."""
     bus_lost_s: float = 20.0
-    """Cut off from the bus for longer, the agent stops its tasks: before the node is declared lost."""
+    """Cut off from the bus for longer, the agent stops its tasks; the node counts as lost 10 s later at soonest."""
     mute_s: float = 600.0
     """Without being able to write its lane for longer (nothing can be stored), the agent acts as if it were cut off."""
     orphan_s: float = 18.0
-    """Without any agent for longer, supervisors stop their task themselves: it starts elsewhere soon. 0: never."""
+    """Without any agent for longer, supervisors stop their task themselves: it starts elsewhere soon. 0: never. A node
+    whose agent has more patience than with the bus is lost so much later."""
     gather_ms: int = 2
     """While facts come fast, they are gathered this long into one message."""
     output_head_mib: int = 16

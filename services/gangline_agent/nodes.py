@@ -85,6 +85,7 @@ class Machine:
         tests: CardTests | None = None,
         xids: Xids | None = None,
         place: Place | None = None,
+        ends_alone_ms: int = 28_000,
     ) -> None:
         """Nothing is looked at before `refresh`. `folder` is where tasks write, on a disk that must have room."""
         self.node = Node(
@@ -95,6 +96,7 @@ class Machine:
             pool=pool,
             address=address,
             labels=labels,
+            ends_alone_ms=ends_alone_ms,
         )
         self.folder = folder
         self.gpus = machine.Gpus()
@@ -138,6 +140,7 @@ class Machine:
                 problem=self.gpus.problem or self.disk_problem,
                 nics=self._nics,
                 devices=self._offers.devices(len(self.gpus.gpus)),
+                ends_alone_ms=node.ends_alone_ms,
             ),
         )
 

@@ -7,7 +7,8 @@ class Config(Struct, frozen=True):
     """Settings of the telemetry service (GANGLINE_TELEMETRY_*)."""
 
     loss_s: float = 30.0
-    """A node silent for longer is lost. Agents stop their tasks before, by themselves (GANGLINE_AGENT_BUS_LOST_S)."""
+    """A node silent for longer is lost, but not before its agent has stopped its tasks by itself, 10 s after
+    GANGLINE_AGENT_BUS_LOST_S: until then it only takes no new work."""
     cluster_away_s: float = 60.0
     """A Kubernetes cluster whose service is away for longer takes no new work until it is back; what runs goes on."""
     check_s: float = 1.0

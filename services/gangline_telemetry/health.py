@@ -2,8 +2,9 @@
 
 from msgspec import Struct
 
-from gangline_core.facts import Fact, GpuFailed, GpuHealthy, GpuSuspected, NodeLost
+from gangline_core.facts import Fact, GpuFailed, GpuHealthy, GpuSuspected, NodeLost, NodeQuarantined
 from gangline_core.ids import NodeId, TaskId
+from gangline_core.room.away import is_unspoken_for, nobody_speaks
 from gangline_core.room.troubles import BY_EVENT, NO_CARD, NONE
 from gangline_core.state import State
 from gangline_telemetry.busy import Busy
@@ -13,6 +14,8 @@ from gangline_wire.samples import CardEvent, GpuSample, NodeSample
 
 Key = tuple[NodeId, int]
 DOUBLINGS_MAX = 6
+APART_S = 2.0
+"""An agent hears from the bus for so long after its last sample was heard: the two go once a second each."""
 
 
 class Card(Struct):
@@ -124,14 +127,25 @@ class Watch:
         return (*self._losses(state, now_s), *self._gpu_changes(state, now_s), *self.busy.summaries(state, now_s))
 
     def _losses(self, state: State, now_s: float) -> list[Fact]:
-        lost: list[Fact] = []
+        told: list[Fact] = []
         before, fresh_s = (self.known_s or {}), self.began_s if self.known_s is None else now_s
         self.known_s = {node_id: before.get(node_id, fresh_s) for node_id in state.kept.nodes}
         for node_id, node in sorted(state.kept.nodes.items()):
-            silent_s = now_s - max(self.heard_s.get(node_id, self.known_s[node_id]), self.began_s)
-            if not node.lost and not node.is_watched and silent_s > self.config.loss_s:
-                lost.append(NodeLost(node=node_id, silent_ms=int(silent_s * 1000)))
-        return lost
+            if node.is_watched:
+                continue
+            heard_s = self.heard_s.get(node_id)
+            silent_s = now_s - max(self.known_s[node_id] if heard_s is None else heard_s, self.began_s)
+            if silent_s <= self.config.loss_s:
+                if is_unspoken_for(node) and heard_s is not None:
+                    told.append(NodeQuarantined(node=node_id, problem=""))
+            elif node.lost:
+                continue
+            elif silent_s > node.ends_alone_ms / 1000 + APART_S:
+                told.append(NodeLost(node=node_id, silent_ms=int(silent_s * 1000)))
+            elif not node.quarantine:
+                # What runs there may not have ended yet by itself, and would run twice if it began elsewhere now.
+                told.append(NodeQuarantined(node=node_id, problem=nobody_speaks(node.agent)))
+        return told
 
     def _gpu_changes(self, state: State, now_s: float) -> list[Fact]:
         changes: list[Fact] = []

@@ -64,6 +64,27 @@ async def cut_story(tmp_path: Path, caplog: pytest.LogCaptureFixture, quietly: b
         assert world.is_in(job, JobState.RUNNING)
 
 
+def test_a_job_whose_agent_has_long_patience_with_the_bus_is_over_there_before_it_begins_elsewhere(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    live(patient_story(tmp_path, caplog))
+
+
+async def patient_story(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async with house(tmp_path, FLEETS, agent={"bus_lost_s": 60.0}) as world:
+        (job,) = await world.submit(ask(run=1000, gpus=4, attributes={"stop_time_s": 30}))
+        await world.reached(job)
+        [first] = world.nodes_of(job)
+        await world.clock.sleep(5)
+        cut_s = world.clock.monotonic_s()
+        world.cut("one" if first == "n1" else "two", quietly=True)
+        await world.until(lambda state: not state.kept.nodes[NodeId(first)].takes_work, 40)
+        assert world.is_in(job, JobState.RUNNING)
+        await world.until(lambda _: world.is_in(job, JobState.RUNNING) and world.nodes_of(job) != [first], 60)
+        assert "stopping 1 tasks" in caplog.text
+        assert world.clock.monotonic_s() - cut_s > 68, "its grace was over as well"
+
+
 def test_silence_that_ends_in_time_harms_nothing_however_often_it_comes(tmp_path: Path) -> None:
     live(blips_story(tmp_path))
 

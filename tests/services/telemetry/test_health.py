@@ -3,10 +3,17 @@
 from msgspec import structs
 from tests.make import World, node
 
+from gangline_core import facts as f
+from gangline_core.door.removal import check_node_removal
 from gangline_core.facts import GpuFailed, GpuHealthy, NodeLost, UtilisationSummary
+from gangline_core.ids import NodeId
 from gangline_telemetry.config import Config
 from gangline_telemetry.health import Watch
+from gangline_telemetry.starts import Starts
 from gangline_wire.samples import GpuSample, NodeSample
+
+AGENT = "sim"
+MAY = ", and may not have ended yet what runs there"
 
 
 def sample(name: str, *gpus: GpuSample) -> NodeSample:
@@ -22,6 +29,37 @@ def test_a_silent_node_is_lost_only_after_the_loss_time_and_only_once() -> None:
     assert lost == (NodeLost(node="n1", silent_ms=31_000),)
     world.tell("telemetry", *lost)
     assert watch.judge(world.state, 32.0) == ()
+
+
+def test_no_node_is_lost_before_its_agent_has_ended_what_runs_there() -> None:
+    """Such as with a loss time of ten seconds, and agents that have patience with the bus for a minute."""
+    patient = structs.replace(node("n1"), ends_alone_ms=68_000)
+    world, watch = World(patient, node("n2")), Watch(Config(loss_s=10), 0.0)
+    told: dict[int, tuple[f.Fact, ...]] = {}
+    for second in range(1, 80):
+        facts = watch.judge(world.state, float(second))
+        told |= {second: facts} if facts else {}
+        world.tell("telemetry", *facts)
+        world.wait(1)
+    closed = [f.NodeQuarantined(node=NodeId(name), problem=f"agent {AGENT} is silent{MAY}") for name in ("n1", "n2")]
+    assert told == {
+        11: tuple(closed),
+        31: (NodeLost(node="n2", silent_ms=31_000),),
+        71: (NodeLost(node="n1", silent_ms=71_000),),
+    }
+    assert Starts(Config()).judge(world.state, world.at + 10**9) == (), "time alone opens none of them"
+
+
+def test_a_node_that_was_silent_takes_work_again_when_it_is_heard() -> None:
+    world, watch = World(node("n1")), Watch(Config(loss_s=10), 0.0)
+    world.tell("telemetry", *watch.judge(world.state, 15.0))
+    assert not world.state.kept.nodes[NodeId("n1")].takes_work
+    assert check_node_removal(world.state, NodeId("n1"), gone=True) is None, "one that is gone need not be waited for"
+    assert Watch(Config(loss_s=10), 15.0).judge(world.state, 16.0) == (), "a new watcher has not heard it yet"
+    watch.hear(sample("n1"), 16.0)
+    world.tell("telemetry", *watch.judge(world.state, 16.0))
+    assert world.state.kept.nodes[NodeId("n1")].takes_work
+    assert watch.judge(world.state, 17.0) == ()
 
 
 def test_a_node_that_has_just_come_has_its_time_to_speak() -> None:
