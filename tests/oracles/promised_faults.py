@@ -25,7 +25,7 @@ FAULTS: dict[str, tuple[str, ...]] = {
     ),
     "a crash at every await": (
         "sim/test_stories::test_whoever_dies_at_any_of_its_waits_leaves_everything_as_it_should_be",
-        "sim/test_stories::test_a_sweep_kills_everybody_at_every_wait_from_the_storys_beginning_to_its_last_job",
+        "sim/test_sweep::test_a_sweep_kills_everybody_at_every_wait_from_the_storys_beginning_to_its_last_job",
     ),
     "leaders frozen and thawed, two leaders, clocks that jump": (
         "cases/test_leaders::test_a_leader_frozen_for_a_minute_wakes_up_and_writes_nothing_that_counts",

@@ -10,7 +10,7 @@ import dollhouse.__main__ as dollhouse
 from dollhouse.__main__ import RUNS_PER_PROCESS, run_all, run_seeds, run_sweep
 from dollhouse.ledger import Ledger
 from dollhouse.play import Outcome
-from dollhouse.sweep import death_of, sweep
+from dollhouse.sweep import sweep
 
 
 def test_a_run_that_ended_is_not_played_again(tmp_path: Path) -> None:
@@ -55,13 +55,14 @@ def test_failing_seeds_are_named_and_not_shrunk_where_that_is_asked_for(
     assert not logging.root.manager.disable, "others in this process are heard as before"
 
 
+@pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
 def test_a_sweep_goes_on_with_the_deaths_that_are_left(tmp_path: Path) -> None:
-    plans = list(sweep(step=60))
+    deaths = list(sweep(step=60))
     path = tmp_path / "ledger"
-    path.write_text("".join(f"ok {death_of(plan)}\n" for plan in plans[1:]))
+    path.write_text("".join(f"ok {death.name}\n" for death in deaths[1:]))
     with Ledger(path) as ledger:
         assert run_sweep(60, 0, ledger) == 0
-    assert Ledger(path).before == len(plans)
+    assert Ledger(path).before == len(deaths)
 
 
 def process_of(run: int) -> int:

@@ -10,13 +10,11 @@ import pytest
 from dollhouse.plan import Event, Plan, decode_plan, encode_plan, tell
 from dollhouse.play import Outcome, play
 from dollhouse.shrink import shrink
-from dollhouse.sweep import STORY, WHO, sweep, waits_of
 from dollhouse.wider import draw_plan
 
 STORIES = sorted((Path(__file__).parent / "stories").glob("*.json"))
 SEEDS = (2, 8, 16, 29, 36)
 """Short ones that met a fault once, or hold what most others do not."""
-MANY_WAITS = 100
 NEW = 2
 """Seeds that change with the code: the tests look further each time, and what is red once is red again."""
 CODE = ("libs", "services", "tools/dollhouse")
@@ -49,31 +47,6 @@ def seed_of_code() -> int:
     told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     trees = told.stdout.split() if told.returncode == 0 else []
     return reduce(xor, (int(tree[:8], 16) for tree in trees), 0)
-
-
-@pytest.mark.parametrize(
-    "plan", list(sweep(step=149, first=7)), ids=lambda p: f"{p.events[0].who} {p.events[0].number}"
-)
-def test_whoever_dies_at_any_of_its_waits_leaves_everything_as_it_should_be(plan: Plan) -> None:
-    prove(plan)
-
-
-def test_a_sweep_kills_everybody_at_every_wait_from_the_storys_beginning_to_its_last_job() -> None:
-    deaths = {(plan.events[0].who, plan.events[0].number): plan for plan in sweep()}
-    for copies in (1, 2):
-        for who, waits in waits_of(copies).items():
-            if who in WHO:
-                assert waits > MANY_WAITS
-                assert {(who, wait) for wait in range(waits)} <= set(deaths), who
-    assert len(deaths) == len(list(sweep()))
-
-
-def test_a_death_at_a_wait_is_at_that_very_wait() -> None:
-    tripped = play(
-        Plan(seed=0, copies=1, doors=1, events=(Event(at_s=0, what="dies_at", who="queue", number=60), *STORY))
-    )
-    assert tripped.faults == ()
-    assert tripped.seconds != play(Plan(seed=0, copies=1, doors=1, events=STORY)).seconds
 
 
 def test_the_same_seed_is_the_same_run() -> None:

@@ -20,11 +20,12 @@ from typing import TypeVar
 
 from msgspec import Struct
 
+from dollhouse.deaths import Death, play_deaths
 from dollhouse.ledger import Ledger
 from dollhouse.plan import Plan, decode_plan, encode_plan, tell
 from dollhouse.play import Outcome, play
 from dollhouse.shrink import shrink
-from dollhouse.sweep import death_of, sweep
+from dollhouse.sweep import COPIES, death_of, story, sweep
 from dollhouse.wider import draw_plan
 
 T = TypeVar("T")
@@ -77,12 +78,6 @@ def run_all(work: Callable[[T], R], runs: Sequence[T], workers: int) -> Iterator
 
 
 @quiet()
-def die(plan: Plan) -> Outcome:
-    """Play one death."""
-    return play(plan)
-
-
-@quiet()
 def main() -> int:
     """Play, show, shrink; 1 when a promise was broken."""
     parser = argparse.ArgumentParser(prog="python -m dollhouse", description=__doc__)
@@ -92,9 +87,12 @@ def main() -> int:
     parser.add_argument("--keep", type=Path, help="write shrunk stories into this folder")
     parser.add_argument("--no-shrink", action="store_true", help="only name failing seeds: shrinking is slow")
     parser.add_argument("--sweep", type=int, metavar="STEP", help="let each process die at every STEP-th of its waits")
+    parser.add_argument("--death", metavar="WHO:WAIT:COPIES", help="play this one death of the sweep and nothing else")
     parser.add_argument("--resume", type=Path, metavar="FILE", help="what ended is written here and not played again")
     parser.add_argument("--story", type=Path, help="play the story in this file and nothing else")
     arguments = parser.parse_args()
+    if arguments.death:
+        return show_story(death_of(arguments.death).alone)
     if arguments.story:
         return show_story(decode_plan(arguments.story.read_bytes()))
     with Ledger(arguments.resume) as ledger:
@@ -126,18 +124,27 @@ def run_seeds(seeds: range, workers: int, *, keep: Path | None, ledger: Ledger, 
 
 
 def run_sweep(step: int, first: int, ledger: Ledger, workers: int = 1) -> int:
-    """Every process dies at its waits, one run each; 1 when a promise was broken."""
-    plans, failed, began_s = list(sweep(step=step, first=first)), 0, time.monotonic()
-    left = [plan for plan in plans if not ledger.has(death_of(plan))]
-    outcomes = run_all(die, left, workers)
-    for done, (plan, outcome) in enumerate(zip(left, outcomes, strict=True), start=1):
+    """Every process dies at its waits, one copy of the run each; 1 when a promise was broken."""
+    left = {death.name for death in sweep(step=step, first=first) if not ledger.has(death.name)}
+    total, began_s = len(left), time.monotonic()
+    failed: list[str] = []
+
+    def told(death: Death, outcome: Outcome) -> None:
+        left.discard(death.name)
+        ledger.note(death.name, failed=bool(outcome.faults))
         if outcome.faults:
-            failed += 1
-            print(f"\n{tell(plan)}\n  -> {outcome.faults[0]}")
-        ledger.note(death_of(plan), failed=bool(outcome.faults))
-        show_progress(done, len(left), failed, time.monotonic() - began_s)
-    print(f"\n{len(left)} deaths, {failed} failed")
-    return told_all(len(plans), ledger, failed=failed)
+            failed.append(death.name)
+            print(f"\n{tell(death.alone)}\n  -> {outcome.faults[0]}\n  again: python -m dollhouse --death {death.name}")
+        show_progress(total - len(left), total, len(failed), time.monotonic() - began_s, what="deaths")
+
+    for copies in COPIES:
+        alive = play_deaths(story(copies), wanted=lambda death: death.name in left, told=told, workers=workers)
+        failed += [f"the story itself: {fault}" for fault in alive.faults]
+    failed += [f"{name} was not come to" for name in sorted(left)]
+    print(f"\n{total} deaths in {time.monotonic() - began_s:.0f} s, {len(failed)} failed")
+    for what in failed:
+        print(f"  {what}")
+    return told_all(total + ledger.before, ledger, failed=len(failed))
 
 
 def told_all(wanted: int, ledger: Ledger, *, failed: int) -> int:
@@ -147,12 +154,13 @@ def told_all(wanted: int, ledger: Ledger, *, failed: int) -> int:
     return 1 if failed or ledger.failed else 0
 
 
-def show_progress(done: int, total: int, failed: int, seconds: float) -> None:
+def show_progress(done: int, total: int, failed: int, seconds: float, *, what: str = "seeds") -> None:
     """One line that is written over."""
     filled = BAR * done // max(1, total)
     left_s = seconds / done * (total - done)
     bar = "#" * filled + "." * (BAR - filled)
-    print(f"\r[{bar}] {done}/{total} seeds, {failed} failed, {left_s:.0f} s left ", end="", file=sys.stderr, flush=True)
+    told = f"{done}/{total} {what}, {failed} failed, {left_s:.0f} s left"
+    print(f"\r[{bar}] {told} ", end="", file=sys.stderr, flush=True)
 
 
 def show_shrunk(seed: int, keep: Path | None) -> None:

@@ -40,6 +40,8 @@ class Gate:
         """How often it stood still at one."""
         self.tripped = asyncio.Event()
         """Set when the wait was reached at which the process should end."""
+        self.at_wait: Callable[[], bool] | None = None
+        """Asked at each wait whether the process dies there; see `World.doom`."""
         self._last_wait = 0
         self._open = asyncio.Event()
         self._open.set()
@@ -67,6 +69,8 @@ class Gate:
         if self.waits == self._last_wait:
             self.freeze()
             self.tripped.set()
+        if self.at_wait is not None and self.at_wait():
+            self.freeze()
         if not self._open.is_set():
             self.stood += 1
             await self._open.wait()

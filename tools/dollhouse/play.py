@@ -3,7 +3,8 @@
 import tempfile
 import traceback
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from aiohttp import web_app
@@ -43,6 +44,9 @@ DECIDING = ("queue", "placement", "scheduler", "elastic")
 MEMORY = Path("/dev/shm")
 """Where files cost nothing to sync, on machines that have it: power is cut by `troubles`, not by the disk."""
 
+Dies = Callable[[str, int], bool]
+"""Name of a process and which of its waits it has come to -> whether it dies there."""
+
 
 class Outcome(Struct, frozen=True):
     """What became of a run: what is wrong, or nothing, and how much happened."""
@@ -74,16 +78,30 @@ class Outcome(Struct, frozen=True):
 
 def play(plan: Plan) -> Outcome:
     """Run a plan to its end."""
+    with room() as folder:
+        return play_in(folder, plan)
+
+
+@contextmanager
+def room() -> Iterator[Path]:
+    """A folder for the files of runs, which is gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix="dollhouse-", dir=MEMORY if MEMORY.is_dir() else None) as folder:
+        yield Path(folder)
+
+
+def play_in(folder: Path, plan: Plan, dies: Dies | None = None) -> Outcome:
+    """Run a plan to its end with files in this folder; `dies` is asked at each wait if whoever waits dies there."""
     # aiohttp remembers every application for ever, and each of ours leads to a whole town.
     forget = getattr(web_app._build_middlewares, "cache_clear", None)
     if forget is not None:
         forget()
-    with tempfile.TemporaryDirectory(prefix="dollhouse-", dir=MEMORY if MEMORY.is_dir() else None) as folder:
-        return live(_play(plan, Path(folder)))
+    return live(_play(plan, folder, dies))
 
 
-async def _play(plan: Plan, folder: Path) -> Outcome:
+async def _play(plan: Plan, folder: Path, dies: Dies | None) -> Outcome:
     town = Town(folder, rates=plan.rates, seed=plan.seed, log_keep_s=plan.log_keep_s)
+    if dies is not None:
+        town.dies = dies
     people, waits = People(town), Counter[str]()
     try:
         async with town:
@@ -149,6 +167,7 @@ async def _story(town: Town, people: People, plan: Plan, waits: Counter[str]) ->
     await people.lift_all()
     await _until(town, lambda: not people.unfinished(), END_S_MAX, "jobs never end", people)
     waits.update({name: process.gate.waits for name, process in town.processes.items()})
+    town.spare()
     if doubled := people.unasked():
         town.note_fault(f"nobody was told of jobs {doubled}")
     kept = town.state.kept

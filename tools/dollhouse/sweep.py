@@ -1,14 +1,17 @@
 """One standing story, in which one process dies at each of its waits in turn: every await is a place to die at.
 
-A wait is whatever a process waits for from outside: the bus, its clock, its machines. How many there are for each
-process from the story's beginning to the end of its last job is counted by playing it once without any death.
+A wait is whatever a process waits for from outside: the bus, its clock, its machines. Each process dies at each of
+them from the story's beginning to the end of its last job, where every writer lives alone and where it has a second.
 """
 
 from collections.abc import Iterator
 from functools import cache
 
+from msgspec.structs import replace
+
+from dollhouse.deaths import Death
 from dollhouse.plan import FLEETS, LED, SERVICES, Ask, Event, Plan
-from dollhouse.play import play
+from dollhouse.play import play_in, room
 
 WHO = (*SERVICES, *(f"{name}-2" for name in LED), *FLEETS)
 """Everybody, also those who stand by."""
@@ -26,6 +29,14 @@ STORY = (
 waits for it, changes of mind and of a limit; one submit is repeated."""
 
 
+COPIES = (1, 2)
+
+
+def story(copies: int) -> Plan:
+    """The story where there are so many of each writer."""
+    return Plan(seed=0, events=STORY, copies=copies, doors=1)
+
+
 @cache
 def waits_of(copies: int) -> dict[str, int]:
     """How many waits each process has in the story, when of each writer there are so many.
@@ -33,21 +44,28 @@ def waits_of(copies: int) -> dict[str, int]:
     Raises:
         AssertionError: the story does not end well by itself.
     """
-    outcome = play(Plan(seed=0, events=STORY, copies=copies, doors=1))
+    waits: dict[str, int] = {}
+
+    def dies(who: str, wait: int) -> bool:
+        waits[who] = wait + 1
+        return False
+
+    plan = story(copies)
+    with room() as folder:
+        outcome = play_in(folder, replace(plan, events=(Event(at_s=0, what="dies_at"), *plan.events)), dies)
     assert not outcome.faults, outcome.faults
-    return outcome.waits
+    return {who: waits[who] for who in WHO if who in waits}
 
 
-def sweep(*, step: int = 1, first: int = 0) -> Iterator[Plan]:
-    """A plan for every process and every `step`-th of its waits, from the `first` on; copies come and go by turns."""
-    for who in WHO:
-        for wait in range(first, max(waits_of(copies).get(who, 0) for copies in (1, 2)), step):
-            death = Event(at_s=0, what="dies_at", who=who, number=wait)
-            is_alone = wait % 2 > 0 and who in waits_of(1)
-            yield Plan(seed=wait, events=(death, *STORY), copies=1 if is_alone else 2, doors=1)
+def sweep(*, step: int = 1, first: int = 0, copies: tuple[int, ...] = COPIES) -> Iterator[Death]:
+    """Every process and every `step`-th of its waits, from the `first` on."""
+    for number in copies:
+        for who, waits in waits_of(number).items():
+            for wait in range(first, waits, step):
+                yield Death(plan=story(number), who=who, wait=wait)
 
 
-def death_of(plan: Plan) -> str:
-    """The name of this death: who dies at which wait."""
-    death = plan.events[0]
-    return f"death of {death.who} at {death.number}"
+def death_of(name: str) -> Death:
+    """The death of this name."""
+    who, wait, copies = name.split(":")
+    return Death(plan=story(int(copies)), who=who, wait=int(wait))

@@ -1,6 +1,6 @@
 """A whole platform in a dollhouse: every service in as many copies as asked for, agents on machines, a full disk."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +66,8 @@ class Town(World):
         self.racks: dict[str, Rack] = {}
         self.had_snapshots = False
         """Somebody took all snapshots away."""
+        self.dies: Callable[[str, int], bool] = lambda name, wait: False
+        """Whether a process of this name dies at this wait, where whoever may die is not named; see `deaths`."""
         self.bad_snapshots: set[str] = set()
         """Those that somebody spoilt, or put back when there were newer ones."""
 

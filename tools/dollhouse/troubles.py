@@ -1,6 +1,7 @@
 """Everything that goes wrong in a dollhouse, each with how it begins and ends: one function per trouble, in a table."""
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -32,15 +33,10 @@ async def crash(town: Town, event: Event) -> None:
 
 async def crash_at(town: Town, event: Event) -> None:
     """A process dies at one of its next waits, between any two things that it does."""
-    await dies_at(town, replace(event, number=event.number % CRASH_WAITS_MOST))
-
-
-async def dies_at(town: Town, event: Event) -> None:
-    """A process dies at exactly its n-th wait from now."""
     process = town.process(event.who)
     if process is None:
         return
-    process.gate.trip_after(1 + event.number)
+    process.gate.trip_after(1 + event.number % CRASH_WAITS_MOST)
     for _ in range(int(TRIP_S_MAX / RESTART_S)):
         await town.clock.sleep(RESTART_S)
         if process.gate.tripped.is_set() or town.process(event.who) is not process:
@@ -50,6 +46,15 @@ async def dies_at(town: Town, event: Event) -> None:
             town.struck.note("died at a wait")
         await town.crash(event.who)
         town.restart(event.who)
+
+
+async def dies_at(town: Town, event: Event) -> None:
+    """A process dies at exactly its n-th wait from now; where nobody is named, at each one, in a copy of this run."""
+    if event.who:
+        town.doom(event.who, lambda wait: wait == event.number)
+        return
+    for name in town.processes:
+        town.doom(name, partial(town.dies, name))
 
 
 async def restart(town: Town, event: Event) -> None:

@@ -44,6 +44,8 @@ ASK_RETRY_S = 0.3
 DEAR_EVERY = 50
 """What is dear to look at is looked at after every so many messages."""
 FAULTS_KEPT = 20
+FOUND_DEAD_S = 0.5
+"""How long whoever stands still at its last wait does so before it is ended and started again."""
 MESSAGES_KEPT = 1024
 
 
@@ -198,6 +200,33 @@ class World:
     def thaw(self, name: str) -> None:
         """It goes on."""
         self.processes[name].gate.thaw()
+
+    def doom(self, name: str, dies: Callable[[int], bool]) -> None:
+        """From now on `dies` is asked at each wait of a process, with its number: the first of which it says so is its
+        last. There it stands still, and a little later somebody ends it and starts it again."""
+        process = self.processes[name]
+        before = process.gate.waits + 1
+
+        def at_wait() -> bool:
+            if not dies(process.gate.waits - before):
+                return False
+            process.gate.at_wait = None
+            self._supervisor.spawn(self._end(process), name=f"end {name}")
+            return True
+
+        process.gate.at_wait = at_wait
+
+    def spare(self) -> None:
+        """Nobody dies at a wait any more."""
+        for process in self.processes.values():
+            process.gate.at_wait = None
+
+    async def _end(self, process: Process) -> None:
+        await self.clock.sleep(FOUND_DEAD_S)
+        if self.processes.get(process.name) is process:
+            self.server.struck.note("died at a wait")
+            await self.crash(process.name)
+            self.restart(process.name)
 
     def set_clock(self, name: str, offset_s: float) -> None:
         """Somebody sets the wall clock of a process's machine, so far from the right time."""
