@@ -14,7 +14,7 @@ from gangline_admission.judge import judge
 from gangline_admission.vault import Vault
 from gangline_admission.verdict import Verdict
 from gangline_admission.waiting import Pending, WaitingRoom
-from gangline_core.door.admission import Draft
+from gangline_core.door.draft import Draft
 from gangline_core.facts import Fact, JobAdmitted, JobRejected
 from gangline_kit.errors import LaneConflictError, StreamFullError, TemporaryError, TooLargeError
 from gangline_kit.lane import Lane

@@ -1,8 +1,9 @@
 """From a request about jobs to its facts and its answer, by the core's rules. Pure."""
 
 from gangline_admission.verdict import Verdict, denied
-from gangline_core.door.admission import Draft, judge_submit
+from gangline_core.door.admission import judge_submit
 from gangline_core.door.arrays import array_of, lookup
+from gangline_core.door.draft import Draft
 from gangline_core.door.edits import changed
 from gangline_core.door.job_rights import EditProblem, Standing, check_edit, check_top
 from gangline_core.facts import CancelRequested, HoldSet, JobEdited, JobTopped, ResizeAsked

@@ -5,7 +5,7 @@ from typing import Any
 
 from gangline_admission import jobs, machines, settings
 from gangline_admission.verdict import Verdict
-from gangline_core.door.admission import Draft
+from gangline_core.door.draft import Draft
 from gangline_core.state import State
 from gangline_wire import requests as r
 

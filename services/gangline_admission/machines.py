@@ -1,7 +1,7 @@
 """From a request about machines to its facts and its answer, by the core's rules. Pure."""
 
 from gangline_admission.verdict import Verdict, denied
-from gangline_core.door.admission import Draft
+from gangline_core.door.draft import Draft
 from gangline_core.door.removal import check_node_removal
 from gangline_core.facts import DrainSet, NodeAssigned, NodeForgotten
 from gangline_core.ids import NodeId

@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from gangline_admission.verdict import Verdict, changed, denied, stale
 from gangline_core import settings
-from gangline_core.door.admission import Draft
+from gangline_core.door.draft import Draft
 from gangline_core.door.removal import check_group_removal, check_user_removal, closing, is_idle
 from gangline_core.facts import (
     Fact,

@@ -7,8 +7,9 @@ from hashlib import sha256
 from msgspec import Struct, json
 from msgspec.structs import replace
 
-from gangline_core.door.admission import Draft, numbered_together, with_time_limit
+from gangline_core.door.admission import numbered_together, with_time_limit
 from gangline_core.door.arrays import as_written, lookup
+from gangline_core.door.draft import Draft
 from gangline_core.door.edits import edited, terms_of
 from gangline_core.ids import JobId
 from gangline_core.job import Job, JobState

@@ -16,7 +16,8 @@ from dollhouse.oracles import prove
 from gangline_core import cycle, elasticity
 from gangline_core import facts as f
 from gangline_core.cluster import Node
-from gangline_core.door.admission import Draft, judge_submit
+from gangline_core.door.admission import judge_submit
+from gangline_core.door.draft import Draft
 from gangline_core.groups import ROOT, Group, User
 from gangline_core.ids import JobId, NodeId, TaskId
 from gangline_core.job import ENDS, JobState, Task, TaskState

@@ -8,7 +8,7 @@ from tests.cases.scene_parts import LEAVES, ORDERS, PATHS, USERS, draw_amounts, 
 from tests.make import T0
 
 from gangline_core import facts as f
-from gangline_core.door.admission import Draft
+from gangline_core.door.draft import Draft
 from gangline_core.door.edits import JobEdit
 from gangline_core.door.job_rights import Standing, check_edit, check_top, top_scope
 from gangline_core.door.removal import check_group_removal

@@ -10,7 +10,7 @@ from tests.make import T0, gpu_amount, group, node, role
 
 from gangline_core import facts as f
 from gangline_core.cluster import Gpu, LevelRule, Node
-from gangline_core.door.admission import Draft
+from gangline_core.door.draft import Draft
 from gangline_core.elasticity import POLICIES
 from gangline_core.groups import BudgetMode, BudgetPeriod, Group, User
 from gangline_core.limits.calendar import Season

@@ -12,8 +12,8 @@ from tests.cases.drive import Ask, Drive
 from tests.make import HOUR, T0, gpu_amount, group, node
 
 from gangline_core import facts as f
-from gangline_core.door.admission import Draft
 from gangline_core.door.arrays import lookup
+from gangline_core.door.draft import Draft
 from gangline_core.door.edits import JobEdit
 from gangline_core.door.job_rights import Standing, check_edit
 from gangline_core.groups import BudgetPeriod

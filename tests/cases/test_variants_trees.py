@@ -9,7 +9,7 @@ from tests.cases.drive import Drive
 from tests.make import gpu_amount, group, node
 
 from gangline_core import facts as f
-from gangline_core.door.admission import Draft
+from gangline_core.door.draft import Draft
 from gangline_core.door.removal import check_group_removal
 from gangline_core.groups import Group, User, UserClass
 from gangline_core.job import JobState

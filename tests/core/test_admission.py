@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from tests.make import World, gpu_amount, group, node, spec
 
 from gangline_core import facts as f
-from gangline_core.door.admission import Draft, Judgement, judge_submit, numbered_together
+from gangline_core.door.admission import Judgement, judge_submit, numbered_together
+from gangline_core.door.draft import Draft
 from gangline_core.groups import Token, User
 from gangline_core.limits.quota import Ledger
 from gangline_core.reasons import ReasonCode, sentence

@@ -8,7 +8,8 @@ from tests.make import World, gpu_amount, group, node, role, spec
 
 from gangline_core import facts as f
 from gangline_core.cluster import Pool
-from gangline_core.door.admission import Draft, Judgement, judge_submit
+from gangline_core.door.admission import Judgement, judge_submit
+from gangline_core.door.draft import Draft
 from gangline_core.groups import User
 from gangline_core.reasons import ReasonCode, sentence
 

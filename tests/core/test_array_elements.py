@@ -5,8 +5,8 @@ from tests.make import World, node, spec
 
 from gangline_core import cycle
 from gangline_core import facts as f
-from gangline_core.door.admission import Draft
 from gangline_core.door.arrays import by_state, counts, element_number, lookup, standing_of
+from gangline_core.door.draft import Draft
 from gangline_core.door.edits import JobEdit
 from gangline_core.door.job_rights import Standing, check_edit
 from gangline_core.fold import apply

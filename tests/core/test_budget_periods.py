@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from tests.make import HOUR, World, group, node, spec
 
 from gangline_core import facts as f
-from gangline_core.door.admission import Draft
+from gangline_core.door.draft import Draft
 from gangline_core.groups import BudgetMode, BudgetPeriod
 from gangline_core.limits.accounting import budget_changes, charge, next_budget_end_ms
 from gangline_core.limits.budget_periods import period_end_ms, period_start_ms

@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 from tests.make import HOUR, World, gpu_amount, group, node, role, spec
 
 from gangline_core import facts as f
-from gangline_core.door.admission import Draft, judge_submit
+from gangline_core.door.admission import judge_submit
+from gangline_core.door.draft import Draft
 from gangline_core.groups import BudgetMode, User, UserClass
 from gangline_core.job import JobState
 from gangline_core.limits.accounting import budget_changes, charge, next_budget_end_ms, spent

@@ -3,7 +3,7 @@
 from tests.make import World, gpu_amount, group, node
 
 from gangline_core import facts as f
-from gangline_core.door.admission import Draft
+from gangline_core.door.draft import Draft
 from gangline_core.ids import NodeId
 from gangline_core.settings import check_group
 from gangline_core.settings.doubtful import doubts

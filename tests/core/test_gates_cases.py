@@ -4,7 +4,8 @@ from tests.make import World, gpu_amount, group, node, spec
 
 from gangline_core import facts as f
 from gangline_core.cycle import decide_round, open_round
-from gangline_core.door.admission import Draft, judge_submit
+from gangline_core.door.admission import judge_submit
+from gangline_core.door.draft import Draft
 from gangline_core.limits.usage_by_class import recompute
 from gangline_core.reasons import ReasonCode
 from gangline_core.spec import ServiceClass

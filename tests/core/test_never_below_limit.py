@@ -7,7 +7,8 @@ from msgspec.structs import replace
 from tests.make import World, group, node, role, spec
 
 from gangline_core.cluster import Pool
-from gangline_core.door.admission import Draft, judge_submit
+from gangline_core.door.admission import judge_submit
+from gangline_core.door.draft import Draft
 from gangline_core.facts import PoolSet
 from gangline_core.groups import User
 from gangline_core.reasons import ReasonCode, sentence

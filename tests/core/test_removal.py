@@ -5,7 +5,8 @@ from tests.make import HOUR, World, gpu_amount, group, node, spec
 
 from gangline_core import facts as f
 from gangline_core.cluster import Pool
-from gangline_core.door.admission import Draft, judge_submit
+from gangline_core.door.admission import judge_submit
+from gangline_core.door.draft import Draft
 from gangline_core.door.removal import check_group_removal, check_user_removal, closing
 from gangline_core.groups import Token, User
 from gangline_core.limits.accounting import charge

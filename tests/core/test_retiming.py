@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from tests.make import HOUR, T0, World, group, node, spec
 
 from gangline_core import facts as f
-from gangline_core.door.admission import Draft
+from gangline_core.door.draft import Draft
 from gangline_core.door.edits import JobEdit
 from gangline_core.door.job_rights import EditProblem, Standing, check_edit
 from gangline_core.door.terms import task_limit_s

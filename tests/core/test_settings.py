@@ -8,7 +8,7 @@ from tests.make import World, gpu_amount, group, node, spec, state_with
 
 from gangline_core import facts as f
 from gangline_core.cluster import Policy, Pool
-from gangline_core.door.admission import Draft
+from gangline_core.door.draft import Draft
 from gangline_core.groups import User
 from gangline_core.settings import (
     HEADS_OWN,

@@ -6,7 +6,7 @@ from tests.make import World, gpu_amount, group, node
 
 from gangline_core import facts as f
 from gangline_core.cluster import PinnedCell, Pool
-from gangline_core.door.admission import Draft
+from gangline_core.door.draft import Draft
 from gangline_core.door.removal import check_group_removal
 from gangline_core.groups import Group, User, UserClass
 from gangline_core.settings import check_class, check_group, check_pool, check_user

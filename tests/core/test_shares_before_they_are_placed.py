@@ -7,7 +7,8 @@ from tests.core.test_guaranteed_gpu_memory import evicted
 from tests.make import T0, World, gpu_amount, group, node, role, spec
 
 from gangline_core.cluster import Gpu
-from gangline_core.door.admission import Draft, judge_submit
+from gangline_core.door.admission import judge_submit
+from gangline_core.door.draft import Draft
 from gangline_core.job import JobState
 from gangline_core.reasons import ReasonCode
 from gangline_core.room.mig import compute_milli

@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.make import World, node, role, spec
 
-from gangline_core.door.admission import Draft, judge_submit
+from gangline_core.door.admission import judge_submit
+from gangline_core.door.draft import Draft
 from gangline_core.ids import NodeId
 from gangline_core.job import JobState
 from gangline_core.placement import PLACERS

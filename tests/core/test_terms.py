@@ -7,7 +7,7 @@ from tests.make import HOUR, SECOND, World, gpu_amount, group, node, spec
 
 from gangline_core import cycle, ordering
 from gangline_core import facts as f
-from gangline_core.door.admission import Draft
+from gangline_core.door.draft import Draft
 from gangline_core.door.edits import JobEdit
 from gangline_core.door.job_rights import Standing, check_edit
 from gangline_core.groups import user_key

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.clockwork import Clockwork
 from tests.make import World, gpu_amount, group, node, spec
 
-from gangline_core.door.admission import Draft
+from gangline_core.door.draft import Draft
 from gangline_core.door.edits import JobEdit
 from gangline_core.door.job_rights import EditProblem, Standing, check_edit
 from gangline_core.facts import Eviction, GroupSet, JobEdited, JobTopped

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from tests.make import World, group, node, role, spec
 
-from gangline_core.door.admission import Draft, judge_submit
+from gangline_core.door.admission import judge_submit
+from gangline_core.door.draft import Draft
 from gangline_core.job import JobState
 from gangline_core.reasons import ReasonCode
 from gangline_wire.jobfile import JobFileError, parse_job

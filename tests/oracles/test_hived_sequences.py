@@ -9,7 +9,8 @@ from tests.make import World, node, role, spec
 
 from gangline_core import facts as f
 from gangline_core.cluster import Gpu, PinnedCell, Pool
-from gangline_core.door.admission import Draft, judge_submit
+from gangline_core.door.admission import judge_submit
+from gangline_core.door.draft import Draft
 from gangline_core.groups import Group
 from gangline_core.ids import JobId
 from gangline_core.job import JobState

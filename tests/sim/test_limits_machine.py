@@ -14,7 +14,8 @@ from tests.watched import Watched
 
 from gangline_core import cycle
 from gangline_core import facts as f
-from gangline_core.door.admission import Draft, judge_submit
+from gangline_core.door.admission import judge_submit
+from gangline_core.door.draft import Draft
 from gangline_core.door.edits import JobEdit
 from gangline_core.groups import BudgetMode, Group, User
 from gangline_core.ids import JobId, NodeId

@@ -9,31 +9,23 @@ what earlier ones took. Nothing is charged here: what a refused job would have n
   without any listed member everybody whom the gateway lets through; an administrator for anybody.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from msgspec import Struct, field
+from msgspec import Struct
 from msgspec.structs import replace
 
-from gangline_core.door.array_record import array_size, position_of
-from gangline_core.door.arrays import element_number, lookup, numbers_taken
-from gangline_core.door.members import Members
-from gangline_core.door.never_below_limit import above_limit, counts_by_card, never_below
-from gangline_core.door.never_fits import never_fits
-from gangline_core.door.never_fits_cells import never_fits_cells
-from gangline_core.door.rules import Problem, Rules, make_rules
-from gangline_core.door.terms import deadline_reason, dependency_reason
+from gangline_core.door.array_record import position_of
+from gangline_core.door.arrays import element_number
+from gangline_core.door.checks import AT_THE_DOOR, Look, first_problem
+from gangline_core.door.draft import Draft as Draft
+from gangline_core.door.rules import Rules
 from gangline_core.facts import Fact, JobAdmitted, JobRejected
-from gangline_core.groups import holders, user_key
+from gangline_core.groups import user_key
 from gangline_core.ids import JobId
-from gangline_core.limits.accounting import Spent
-from gangline_core.limits.budgets import never_inside
-from gangline_core.limits.dimension_names import shown
-from gangline_core.limits.quota import job_amounts, largest_size, minimum_sizes
-from gangline_core.reasons import Reason, ReasonCode
-from gangline_core.spec import Dependency, JobSpec, costs_gpu_time
-from gangline_core.state import State, count
+from gangline_core.reasons import Reason
+from gangline_core.spec import Dependency, JobSpec
+from gangline_core.state import State
 
-MINUTE_MS = 60_000
 REJECTIONS_MAX = 100
 """Most refused jobs of one request that are written to the log, so that a large bad batch fits one message."""
 
@@ -49,38 +41,6 @@ class Judgement(Struct, frozen=True):
     """True when the same submit_id had been answered before; the ids are those of then."""
     was_refused: bool = False
     """True when a copy of this very request was refused before, and would be taken by now."""
-
-
-class Draft(Struct):
-    """What requests judged together have taken so far, on top of the state."""
-
-    admitted: int = 0
-    names: dict[tuple[str, str], JobId] = field(default_factory=dict)
-    submits: dict[str, tuple[JobId, ...]] = field(default_factory=dict)
-    entered: dict[str, int] = field(default_factory=dict)
-    """Jobs admitted per holder, elements of arrays one by one."""
-    sent: dict[str, int] = field(default_factory=dict)
-    """Submissions per holder; an array is one."""
-    rules: dict[tuple[str, str, str], Rules] = field(default_factory=dict)
-    """By group, user and who submits."""
-    members: Members | None = None
-    used: Spent | None = None
-
-    def enter(self, job: JobId, spec: JobSpec) -> None:
-        """Count a job as admitted."""
-        self._count(spec, 1)
-        self.names[user_key(spec.group, spec.user), spec.name] = job
-
-    def leave(self, spec: JobSpec) -> None:
-        """Take back the job entered last."""
-        self._count(spec, -1)
-        self.names.pop((user_key(spec.group, spec.user), spec.name), None)
-
-    def _count(self, spec: JobSpec, sign: int) -> None:
-        self.admitted += sign * numbers_taken(spec)
-        for holder in holders(spec.group, spec.user):
-            count(self.entered, holder, sign * elements(spec))
-            count(self.sent, holder, sign)
 
 
 def judge_submit(
@@ -108,8 +68,9 @@ def judge_submit(
     numbers: list[JobId | None] = []
     for index, asked in enumerate(specs):
         job = JobId(state.kept.next_job + draft.admitted)
-        spec = _completed(state, draft, _numbered(asked, specs, numbers), job=job, by=by, at=at, hidden=hidden)
-        problem = _problem(state, draft, spec, by=by, at=at, hidden=hidden)
+        rules = draft.rules_of(state, group=asked.group, user=asked.user, by=by, at=at)
+        spec = _completed(state, draft, rules, _numbered(asked, specs, numbers), job=job, hidden=hidden)
+        problem = first_problem(AT_THE_DOOR, Look(state, draft, rules, spec, at, hidden=hidden))
         numbers.append(None if problem else job)
         if problem is not None:
             refusals.append((index, *problem))
@@ -166,10 +127,10 @@ def _of_drafted(other: JobSpec, number: JobId, dependency: Dependency) -> Depend
 
 
 def _completed(
-    state: State, draft: Draft, spec: JobSpec, *, job: JobId, by: str, at: int, hidden: Sequence[int]
+    state: State, draft: Draft, rules: Rules, spec: JobSpec, *, job: JobId, hidden: Sequence[int]
 ) -> JobSpec:
     """The job with its name and its group's longest time limit where it says none."""
-    spec = with_time_limit(state, draft, spec, by=by, at=at)
+    spec = _limited(rules, spec)
     if any(dependency.index >= 0 for dependency in spec.after):
         # An array that the sender may not know of keeps its number, by which it is refused.
         after = (one if one.job in hidden else _of_element(state, one) for one in spec.after)
@@ -179,7 +140,11 @@ def _completed(
 
 def with_time_limit(state: State, draft: Draft, spec: JobSpec, *, by: str, at: int) -> JobSpec:
     """The job with its group's longest time limit where it says none."""
-    time_limit = _rules(state, draft, spec, by=by, at=at).time_limit
+    return _limited(draft.rules_of(state, group=spec.group, user=spec.user, by=by, at=at), spec)
+
+
+def _limited(rules: Rules, spec: JobSpec) -> JobSpec:
+    time_limit = rules.time_limit
     return spec if time_limit is None or spec.time_limit_s else replace(spec, time_limit_s=time_limit[1])
 
 
@@ -195,195 +160,3 @@ def _free_name(state: State, draft: Draft, spec: JobSpec, job: JobId) -> str:
         turn += 1
         name = f"job-{job}-{turn}"
     return name
-
-
-def _problem(state: State, draft: Draft, spec: JobSpec, *, by: str, at: int, hidden: Sequence[int]) -> Problem | None:
-    """The first thing that is wrong with a job, cheap and plain rules first."""
-    rules = _rules(state, draft, spec, by=by, at=at)
-    return (
-        rules.stranger
-        or pool_problem(state, spec)
-        or _name_problem(state, draft, spec)
-        or _dependency_problem(state, draft, spec, hidden)
-        or _cap_problem(state, draft, rules, spec, at)
-        or bound_problem(rules, spec, bounds=rules.user_bounds)
-        or _time_problem(rules, spec)
-        or _deadline_problem(spec, at)
-        or _limit_problem(rules, spec)
-        or _budget_problem(rules, spec)
-        or _room_problem(state, spec)
-        or _card_problem(state, rules, spec)
-    )
-
-
-def judge_terms(state: State, draft: Draft, spec: JobSpec, *, by: str, at: int, had: int) -> Problem | None:
-    """What is wrong with the terms of a job that is admitted already, were it submitted now.
-
-    Its name, its predecessors and its place in the caps are not asked again, nor how high its priority may be; it
-    `had` this service.
-    """
-    rules = _rules(state, draft, spec, by=by, at=at)
-    return (
-        pool_problem(state, spec)
-        or _time_problem(rules, spec)
-        or _deadline_problem(spec, at, had=had)
-        or _limit_problem(rules, spec)
-        or _room_problem(state, spec)
-        or _card_problem(state, rules, spec)
-    )
-
-
-def _room_problem(state: State, spec: JobSpec) -> Problem | None:
-    """What no machines of the pool, and no cells of the group, could ever hold."""
-    known = state.kept.pools[spec.pool]
-    inventory = state.inventory(spec.pool)
-    return never_fits(inventory, known.pool, spec) or never_fits_cells(inventory, known, spec)
-
-
-def _card_problem(state: State, rules: Rules, spec: JobSpec) -> Problem | None:
-    """A limit by GPU model or GPU memory that the job breaks on whatever machines of the pool."""
-    pool, inventory = state.kept.pools[spec.pool].pool, state.inventory(spec.pool)
-    largest = {role.name: largest_size(role) for role in spec.roles}
-    for limits, sizes in ((rules.limits, minimum_sizes(spec)), (rules.job_limits, largest)):
-        if counts_by_card(spec, limits) and (reason := never_below(inventory, pool, spec, sizes=sizes, limits=limits)):
-            return reason, "roles[0].gpus" if len(spec.roles) == 1 else "roles"
-    return None
-
-
-def pool_problem(state: State, spec: JobSpec) -> Problem | None:
-    """A pool or a queue level that nobody has heard of."""
-    pool = state.kept.pools.get(spec.pool)
-    if pool is None:
-        return Reason(ReasonCode.UNKNOWN_POOL, {"pool": spec.pool}), "pool"
-    if spec.level not in pool.pool.levels:
-        return Reason(ReasonCode.UNKNOWN_LEVEL, {"pool": spec.pool, "level": spec.level}), "level"
-    return None
-
-
-def _name_problem(state: State, draft: Draft, spec: JobSpec) -> Problem | None:
-    key = (user_key(spec.group, spec.user), spec.name)
-    others = state.door.names.get(key)
-    other = min(others) if others else draft.names.get(key)
-    if other is None or spec.singleton:
-        # A singleton waits for its namesakes instead.
-        return None
-    return Reason(ReasonCode.NAME_TAKEN, {"user": spec.user, "name": spec.name, "job": other}), "name"
-
-
-def _dependency_problem(state: State, draft: Draft, spec: JobSpec, hidden: Sequence[int]) -> Problem | None:
-    if not spec.after:
-        return None
-    # Jobs admitted a moment ago have not ended, so only the state's jobs can have failed.
-    drafted = range(state.kept.next_job, state.kept.next_job + draft.admitted)
-    for index, dependency in enumerate(spec.after):
-        is_known = dependency.job in drafted or lookup(state, dependency.job) is not None
-        if not is_known or dependency.index >= 0 or dependency.job in hidden:
-            named = dependency.job if dependency.index < 0 else f"{dependency.job}_{dependency.index}"
-            return Reason(ReasonCode.UNKNOWN_DEPENDENCY, {"job": named}), f"after[{index}]"
-    reason = dependency_reason(state, (d for d in spec.after if d.job not in drafted))
-    if reason is not None and reason.code == ReasonCode.DEPENDENCY_FAILED:
-        return reason, "after"
-    return None
-
-
-def _cap_problem(state: State, draft: Draft, rules: Rules, spec: JobSpec, at: int) -> Problem | None:
-    for holder, name, queued_max, rate_max in rules.caps:
-        unfinished = state.unfinished.get(holder, 0) + draft.entered.get(holder, 0)
-        if queued_max and unfinished + elements(spec) > queued_max:
-            asked = elements(spec)
-            if asked > queued_max:
-                never: dict[str, int | str] = {"holder": name, "needed": asked, "limit": queued_max}
-                return Reason(ReasonCode.QUEUE_TOO_SMALL, never), "array"
-            numbers: dict[str, int | str] = {"holder": name, "used": unfinished, "limit": queued_max}
-            return Reason(ReasonCode.QUEUE_FULL, numbers), "array" if spec.array else ""
-        times = state.kept.recent_submits.get(holder, ()) if rate_max else ()
-        recent = [time for time in times if time > at - MINUTE_MS] + [at] * draft.sent.get(holder, 0)
-        if rate_max and len(recent) >= rate_max:
-            # There is room again when enough of the last minute's submissions are older than that.
-            retry_s = -(-(recent[-rate_max] + MINUTE_MS - at) // 1000)
-            numbers = {"holder": name, "used": len(recent), "limit": rate_max, "retry_s": max(1, retry_s)}
-            return Reason(ReasonCode.SUBMIT_RATE, numbers), ""
-    return None
-
-
-def bound_problem(rules: Rules, spec: JobSpec, *, bounds: Sequence[tuple[str, int]]) -> Problem | None:
-    """A priority or a queue level that is not for these jobs."""
-    for holder, most in bounds:
-        if spec.priority > most:
-            numbers: dict[str, int | str] = {"needed": spec.priority, "holder": holder, "limit": most}
-            return Reason(ReasonCode.PRIORITY_BOUND, numbers), "priority"
-    for holder, levels in rules.levels:
-        if spec.level not in levels:
-            numbers = {"holder": holder, "level": spec.level, "allowed": ", ".join(levels)}
-            return Reason(ReasonCode.LEVEL_BOUND, numbers), "level"
-    return None
-
-
-def _deadline_problem(spec: JobSpec, at: int, *, had: int = 0) -> Problem | None:
-    begins = max(at, spec.not_before_ms)
-    reason = deadline_reason(spec, begins, had=had) if spec.deadline_ms else None
-    return (reason, "deadline") if reason is not None else None
-
-
-def _time_problem(rules: Rules, spec: JobSpec) -> Problem | None:
-    if rules.time_limit is None or spec.time_limit_s <= rules.time_limit[1]:
-        return None
-    name, limit = rules.time_limit
-    numbers: dict[str, int | str] = {"needed": spec.time_limit_s, "holder": name, "limit": limit}
-    return Reason(ReasonCode.TIME_LIMIT_TOO_LONG, numbers), "time_limit"
-
-
-def _limit_problem(rules: Rules, spec: JobSpec) -> Problem | None:
-    """A limit that the job breaks even when nothing else runs."""
-    least = job_amounts(spec, minimum_sizes(spec)) if rules.limits else {}
-    problem = _above(rules.limits, least, spec)
-    if problem is not None or not rules.job_limits:
-        return problem
-    return _above(rules.job_limits, job_amounts(spec, {role.name: largest_size(role) for role in spec.roles}), spec)
-
-
-def _above(limits: Sequence[tuple[str, dict[str, int]]], amounts: Mapping[str, int], spec: JobSpec) -> Problem | None:
-    for holder, limit in limits:
-        for dimension, most in limit.items():
-            needed = amounts.get(dimension, 0)
-            if needed > most:
-                at = _FIELDS.get(dimension.partition(":")[0], "")
-                where = f"roles[0].{at}" if at and len(spec.roles) == 1 else "roles"
-                return above_limit(holder, *shown(dimension, needed), most, dimension), where
-    return None
-
-
-_FIELDS = {
-    "gpu_milli": "gpus",
-    "gpu_memory_mib": "gpu_memory",
-    "cpu_milli": "cpus",
-    "memory_mib": "memory",
-    "device": "devices",
-}
-
-
-def _budget_problem(rules: Rules, spec: JobSpec) -> Problem | None:
-    if not costs_gpu_time(spec):
-        return None
-    if rules.spent is not None:
-        return rules.spent, ""
-    reason = next((r for budget in rules.safe if (r := never_inside(budget, spec, rules.prices)) is not None), None)
-    return (reason, "time_limit") if reason is not None else None
-
-
-def rules_of(state: State, draft: Draft, *, group: str, user: str, by: str, at: int) -> Rules:
-    """What holds for this user's jobs in the group; remembered by the draft."""
-    key = (group, user, by)
-    found = draft.rules.get(key)
-    if found is None:
-        found = draft.rules[key] = make_rules(state, draft, group=group, user=user, by=by, at=at)
-    return found
-
-
-def _rules(state: State, draft: Draft, spec: JobSpec, *, by: str, at: int) -> Rules:
-    return rules_of(state, draft, group=spec.group, user=spec.user, by=by, at=at)
-
-
-def elements(spec: JobSpec) -> int:
-    """How many jobs it is for the caps: an array counts by its elements."""
-    return array_size(spec.array) if spec.array is not None else 1

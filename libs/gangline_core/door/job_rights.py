@@ -6,8 +6,9 @@ from enum import IntEnum
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gangline_core.door.admission import Draft, bound_problem, judge_terms, pool_problem, rules_of
 from gangline_core.door.arrays import lookup
+from gangline_core.door.checks import bound_problem, judge_terms, pool_problem
+from gangline_core.door.draft import Draft
 from gangline_core.door.edits import WAITING_ONLY, JobEdit, changed, edited, given
 from gangline_core.door.retiming import TIMES, budget_problem, retime_problem
 from gangline_core.groups import user_key
@@ -70,7 +71,7 @@ def check_edit(
     spec = edited(known.spec, edit)
     changes = changed(known.spec, edit)
     if standing != Standing.ADMIN and changes.keys() & {"priority", "level", "pool"}:
-        rules = rules_of(state, draft, group=spec.group, user=spec.user, by=by, at=at)
+        rules = draft.rules_of(state, group=spec.group, user=spec.user, by=by, at=at)
         bounds = rules.user_bounds if standing == Standing.OWNER else rules.group_bounds
         # What somebody else set is not held against an edit that leaves it; what is unknown is named as that first.
         wrong = pool_problem(state, spec) or bound_problem(rules, spec, bounds=bounds if "priority" in changes else ())

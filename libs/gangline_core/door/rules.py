@@ -1,13 +1,12 @@
 """What holds at the door for every job of one user in one group: who may submit, caps, bounds, limits, budgets."""
 
-from collections.abc import Iterator
-from typing import Protocol
+from collections.abc import Callable, Iterator
 
 from msgspec import Struct
 
 from gangline_core.door.members import Members
 from gangline_core.groups import Group, User, ancestors, user_key
-from gangline_core.limits.accounting import Spent, budget_reason, spent
+from gangline_core.limits.accounting import Spent, budget_reason
 from gangline_core.limits.budgets import SafeBudget, safe_budgets
 from gangline_core.limits.rungs import folded, most_limits
 from gangline_core.reasons import Reason, ReasonCode
@@ -43,20 +42,13 @@ class Rules(Struct, frozen=True):
     """(holder's name, the queue levels its jobs may be in)."""
 
 
-class Memory(Protocol):
-    """What one batch of judgements remembers."""
-
-    members: Members | None
-    used: Spent | None
-
-
-def make_rules(state: State, memory: Memory, *, group: str, user: str, by: str, at: int) -> Rules:
-    """What holds for this user in this group, at a moment."""
+def make_rules(
+    state: State, members: Callable[[], Members], used: Callable[[], Spent], *, group: str, user: str, by: str
+) -> Rules:
+    """What holds for this user in this group; members and what was `used` are looked up where it depends on them."""
     if group not in state.kept.groups:
         return Rules(stranger=(Reason(ReasonCode.UNKNOWN_GROUP, {"group": group or "(none)"}), "group"))
-    if memory.members is None:
-        memory.members = Members(state)
-    if not memory.members.may_submit(group=group, user=user, by=by):
+    if not members().may_submit(group=group, user=user, by=by):
         return Rules(stranger=(Reason(ReasonCode.UNKNOWN_USER, {"user": user, "group": group}), "user"))
     above = [state.kept.groups[path] for path in ancestors(group) if path in state.kept.groups]
     if (shut := _closing(state, above, group=group, user=user)) is not None:
@@ -70,7 +62,7 @@ def make_rules(state: State, memory: Memory, *, group: str, user: str, by: str, 
         time_limit=(min(times)[1], min(times)[0]) if times else None,
         limits=tuple(most_limits(state, group=group, user=user)),
         job_limits=tuple((f"{named(one.path)} for one job", most) for one in above if (most := _most_job(one))),
-        spent=_spent_budget(state, memory, group, at),
+        spent=_spent_budget(state, group, used),
         safe=tuple(safe_budgets(state, group)),
         prices=state.kept.prices,
         user_bounds=(*_user_bounds(above, own, user), *group_bounds),
@@ -111,12 +103,10 @@ def _user_bounds(above: list[Group], own: User | None, user: str) -> Iterator[tu
             yield f"{named(one.path)} for its users", one.user_priority_max
 
 
-def _spent_budget(state: State, memory: Memory, group: str, at: int) -> Reason | None:
+def _spent_budget(state: State, group: str, used: Callable[[], Spent]) -> Reason | None:
     if not any(path in state.kept.exhausted for path in ancestors(group)):
         return None
-    if memory.used is None:
-        memory.used = spent(state, at)
-    return budget_reason(state, group, memory.used)
+    return budget_reason(state, group, used())
 
 
 def _caps(

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from msgspec.structs import fields as struct_fields
 
 from gangline_core.cluster import LEVELS_INSIDE_NODE, Policy, Pool
-from gangline_core.door.admission import Draft
+from gangline_core.door.draft import Draft
 from gangline_core.groups import ROOT, Group, User, UserClass, ancestors
 from gangline_core.limits.quota import JOBS
 from gangline_core.limits.rungs import MODEL_PREFIX

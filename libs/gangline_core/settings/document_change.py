@@ -15,7 +15,7 @@ from msgspec.structs import fields as struct_fields
 from msgspec.structs import replace
 
 from gangline_core.cluster import Policy, Pool
-from gangline_core.door.admission import Draft
+from gangline_core.door.draft import Draft
 from gangline_core.facts import (
     ClassSet,
     Fact,

@@ -10,7 +10,7 @@ from gangline_admission.judge import JUDGES, judge
 from gangline_admission.verdict import Verdict
 from gangline_core import facts as f
 from gangline_core.cluster import Policy
-from gangline_core.door.admission import Draft
+from gangline_core.door.draft import Draft
 from gangline_core.groups import Group, Token, User
 from gangline_core.reasons import ReasonCode
 from gangline_wire import requests as r

@@ -12,7 +12,7 @@ from tests.make import T0, World
 from gangline_admission.judge import judge
 from gangline_core import facts as f
 from gangline_core.cluster import Node
-from gangline_core.door.admission import Draft
+from gangline_core.door.draft import Draft
 from gangline_core.fold import Message
 from gangline_core.groups import Group, Token, User
 from gangline_core.state import State
