@@ -1,5 +1,6 @@
 """Who goes on where it stopped moves to faster GPUs once they are free and nobody waits for them."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -7,6 +8,7 @@ from tests.make import World, gpu_amount, group, node, spec
 
 from gangline_core import cycle, elasticity
 from gangline_core import facts as f
+from gangline_core.groups import Group
 from gangline_core.ids import JobId, NodeId
 from gangline_core.job import JobState
 from gangline_core.reserving.windows import Window
@@ -15,12 +17,12 @@ from gangline_core.spec import PODS, Elastic, ResizeKind
 SPEEDS = {"speed_v100": 1.0, "speed_h100": 3.0}
 
 
-def slow_one(asked: dict[str, Any], **policy: Any) -> tuple[World, int, int]:
+def slow_one(asked: dict[str, Any], groups: Sequence[Group] = (), **policy: Any) -> tuple[World, int, int]:
     """A job on V100 that would be faster on H100, which another one has; two hours later that one is over."""
     world = World(
         node("v0", gpus=4, model="V100"),
         node("z0", gpus=4, model="H100"),
-        groups=[group("few", limit=gpu_amount(1, "H100"))],
+        groups=[group("few", limit=gpu_amount(1, "H100")), *groups],
     )
     if policy:
         world.set_policy(**policy)
@@ -100,6 +102,39 @@ def test_a_run_that_has_just_begun_is_left_alone() -> None:
     assert proposals(world) == []
     world.finish(world.submit_running(spec(gpus=1), "v0"))
     assert proposals(world.wait(400)) != []
+
+
+@pytest.mark.parametrize(("protected_s", "from_s"), [(0, 600), (900, 900)])
+def test_a_run_that_outlasts_that_moves_though_nothing_else_happens(protected_s: int, from_s: int) -> None:
+    world, job, other = slow_one({"estimate_s": 50_000, "protected_s": protected_s})
+    began_ms = world.job(job).started_ms
+    assert elasticity.next_move_ms(world.state, "default", world.at) is None, "nothing is free for it"
+    world.wait(300).finish(other)
+    world.tell("elastic.default", f.ResizeProposed(pool="default", job=job, role="worker", size=1, why="as it is"))
+    world.settle()
+    assert not elasticity.is_stirred(world.state, "default", world.at), "all that happened was answered"
+    assert elasticity.next_move_ms(world.state, "default", world.at) == began_ms + 1000 * from_s
+    assert proposals(world.wait(from_s - 301)) == []
+    assert proposals(world.wait(1)) != []
+    assert elasticity.next_move_ms(world.state, "default", world.at) is None
+    world.set_policy(elastic_growth=False)
+    world.at -= 1000
+    assert elasticity.next_move_ms(world.state, "default", world.at) is None
+
+
+@pytest.mark.parametrize(
+    ("guaranteed", "moves"),
+    [
+        pytest.param(gpu_amount(2, "V100"), False, id="of what it is on"),
+        pytest.param(gpu_amount(1, "V100"), False, id="of a part of that"),
+        pytest.param(gpu_amount(2, "A100"), True, id="of others"),
+        pytest.param(gpu_amount(2), True, id="of any model"),
+        pytest.param(gpu_amount(2, "V100") | gpu_amount(2, "H100"), True, id="of both"),
+    ],
+)
+def test_it_does_not_leave_what_its_group_is_guaranteed(guaranteed: dict[str, int], moves: bool) -> None:
+    world, _, other = slow_one({"group": "own"}, groups=[group("own", guaranteed=guaranteed)])
+    assert bool(proposals(world.wait(7200).finish(other))) == moves, "there, others could have it evicted"
 
 
 def test_it_does_not_move_where_models_cost_differently() -> None:

@@ -100,6 +100,14 @@ def test_jobs_that_say_that_they_checkpoint_make_way_and_lose_nothing() -> None:
     assert said.jobs[0].lost_ms == 0
 
 
+def test_a_job_moves_to_faster_gpus_when_its_run_has_lasted_long_enough_though_nothing_else_happens() -> None:
+    said = trace((0, 4, 300), (1, 4, 5_000), attributes={"speed_v100": 1.0, "speed_h100": 3.0})
+    for moves, jct_s in ((True, 5_000 + 7), (False, 5_000)):
+        policy = Policy(ordering="fifo", model_affinity=moves)
+        found = run(said, "1x4xV100,1x4xH100", policy=policy, restart_s=7, tells_checkpoints=True)
+        assert jcts_s(found) == [300, jct_s]
+
+
 def test_rounds_on_a_grid_start_nothing_between() -> None:
     result = run(trace((1, 1, 60), (61, 1, 10)), round_s=60)
     assert [job.first_started_ms for job in result.jobs] == [60_000, 120_000]

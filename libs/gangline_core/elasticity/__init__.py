@@ -7,6 +7,7 @@ Shrinking for a job that needs the room is decided in the round itself (see `pre
 """
 
 from collections.abc import Callable
+from itertools import chain
 
 from msgspec.structs import replace
 
@@ -14,7 +15,7 @@ from gangline_core.elasticity.adaptive import adaptive
 from gangline_core.elasticity.band import band, nodes_wanted
 from gangline_core.elasticity.by_hand import by_hand
 from gangline_core.elasticity.deadlines import deadlines
-from gangline_core.elasticity.faster import faster, may_move
+from gangline_core.elasticity.faster import faster, may_move, move_times
 from gangline_core.elasticity.giving import grow
 from gangline_core.elasticity.grow_shrink import grow_shrink
 from gangline_core.elasticity.idle_fill import idle_fill
@@ -34,7 +35,7 @@ from gangline_core.sizes import resizing
 from gangline_core.state import PoolState, State
 from gangline_core.table import Table
 
-__all__ = ["POLICIES", "grow", "next_deadline_ms", "propose"]
+__all__ = ["POLICIES", "grow", "next_deadline_ms", "next_move_ms", "propose"]
 
 Decide = Callable[[View], list[Target]]
 Proposal = ResizeFailed | ResizeProposed | LimitSet | NodesWanted
@@ -106,12 +107,20 @@ def _later(state: State, known: PoolState) -> tuple[ResizeProposed, ...] | None:
 
 
 def is_stirred(state: State, pool: str, now: int) -> bool:
-    """True when something from outside happened since sizes were last proposed, or a job's rest has ended since."""
+    """True when something from outside happened since sizes were last proposed, or a job may change or move since."""
     known = state.kept.pools[pool]
     if state.kept.outside_seq > known.proposed_seq:
         return True
     live = (state.kept.jobs[job] for job in state.live.get(known.pool.name, {}))
-    return any(has_rest(job) and known.proposed_at < calm_until_ms(job) <= now for job in live)
+    rested = (calm_until_ms(job) for job in live if has_rest(job))
+    times = chain(rested, move_times(state, pool, after=known.proposed_at))
+    return any(known.proposed_at < time <= now for time in times)
+
+
+def next_move_ms(state: State, pool: str, now: int) -> int | None:
+    """When the next running job may move to faster GPUs, though nothing else happens; None when none is ever to."""
+    changes = state.kept.pools[pool].policy.elastic_growth
+    return min(move_times(state, pool, after=now), default=None) if changes else None
 
 
 def _by_policy(state: State, known: PoolState, now: int) -> tuple[list[Target], NodesWanted | None]:

@@ -11,18 +11,21 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from gangline_core.cluster import model_of
+from gangline_core.cluster import Policy, model_of
 from gangline_core.elasticity.giving import seats_on
 from gangline_core.elasticity.locality import MOVES_MAX, at_rest
 from gangline_core.elasticity.view import Elastic, Target, View
 from gangline_core.elasticity.worth import RESTART_COST_S, cost_s, left_s
 from gangline_core.foresight.affinity import better_than
-from gangline_core.job import Job
+from gangline_core.job import Job, JobState
+from gangline_core.limits.amounts import add_all
 from gangline_core.limits.budgets import cost_alike
 from gangline_core.placement.gang import Seats
 from gangline_core.room.capacity import Room
+from gangline_core.room.holds import placed_amounts
 from gangline_core.spec import Role, starts_again
-from gangline_core.state import State
+from gangline_core.state import State, task_amounts
+from gangline_core.table import Table
 
 
 def may_move(state: State, pool: str) -> bool:
@@ -34,6 +37,18 @@ def may_move(state: State, pool: str) -> bool:
     return kept.pools[pool].policy.model_affinity and len(models) > 1 and cost_alike(kept.prices, models)
 
 
+def move_times(state: State, pool: str, *, after: int) -> Iterator[int]:
+    """When, later than `after`, running jobs may move to what is free now: time alone brings that."""
+    free = _free(state.room(pool)) if may_move(state, pool) else frozenset[str]()
+    known, policy = state.kept.affinities, state.kept.pools[pool].policy
+    for job_id in state.live.get(pool, {}) if free else ():
+        job = state.kept.jobs[job_id]
+        if job.state != JobState.RUNNING or (from_ms := _moves_from_ms(job, policy)) <= after or not _lets_go(job):
+            continue
+        if not free.isdisjoint(better_than(known, job.spec, known.models.get(job_id, ""))):
+            yield from_ms
+
+
 def faster(view: View) -> list[Target]:
     """Jobs that go on elsewhere, by id; what one takes no other is promised."""
     free = _free(view.table.room) if may_move(view.state, view.pool) else frozenset[str]()
@@ -43,7 +58,7 @@ def faster(view: View) -> list[Target]:
             break
         for model in models:
             seats = seats_on(view.table, view.table.room, one.job, one.role, one.size, model)
-            if seats is not None:
+            if seats is not None and _keeps_shelter(view.table, one.job, seats):
                 for place in seats.tasks:
                     view.table.room.take(place)
                 targets.append(
@@ -69,9 +84,9 @@ def _free(room: Room) -> frozenset[str]:
 def _movable(view: View, free: frozenset[str]) -> Iterator[tuple[Elastic, list[str]]]:
     """Running jobs, and the free models on which they win more than it costs to start again there, fastest first."""
     kept, policy = view.state.kept, view.table.policy
-    for one in at_rest(view, lambda job: _lets_go(job, view.now)):
+    for one in at_rest(view, lambda job: _lets_go(job) and _moves_from_ms(job, policy) <= view.now):
         here = kept.affinities.models.get(one.job.id, "")
-        if not here or not free - {here} or view.now - one.job.started_ms < policy.yield_run_s * 1000:
+        if not here or not free - {here}:
             continue
         time_left_s, cost = left_s(one, view.now), cost_s(one) or RESTART_COST_S
         speeds = better_than(kept.affinities, one.job.spec, here)
@@ -80,11 +95,32 @@ def _movable(view: View, free: frozenset[str]) -> Iterator[tuple[Elastic, list[s
             yield one, models
 
 
-def _lets_go(job: Job, now: int) -> bool:
-    """True for a job that goes on where it stopped, and let nobody promise it that it would not be stopped."""
+def _lets_go(job: Job) -> bool:
+    """True for a job that goes on where it stopped, and let nobody promise it that it would never be stopped."""
     spec = job.spec
-    is_protected = spec.protected_s < 0 or now < job.started_ms + spec.protected_s * 1000
-    return starts_again(spec) and spec.preemptible and not (is_protected or spec.stays)
+    return starts_again(spec) and spec.preemptible and spec.protected_s >= 0 and not spec.stays
+
+
+def _moves_from_ms(job: Job, policy: Policy) -> int:
+    """When its run has lasted some time, and nothing protects it any more."""
+    return job.started_ms + 1000 * max(policy.yield_run_s, job.spec.protected_s)
+
+
+def _keeps_shelter(table: Table, job: Job, seats: Seats) -> bool:
+    """False for a job that its group's guarantee keeps from making way for others here, and would not there."""
+    if not table.has_guarantees:
+        return True
+    ledger, here, there = table.ledger, dict[str, int](), placed_amounts(table.state, seats.tasks)
+    for task in table.state.tasks_of(job):
+        add_all(here, task_amounts(task).items())
+    if ledger.over_guarantee(job, here):
+        return True
+    ledger.give(job, here)
+    ledger.take(job, there)
+    keeps = not ledger.over_guarantee(job, there)
+    ledger.give(job, there)
+    ledger.take(job, here)
+    return keeps
 
 
 def _accepts(role: Role, model: str, here: str) -> bool:

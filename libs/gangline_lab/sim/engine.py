@@ -331,12 +331,12 @@ class Simulation:
         return True
 
     def _foresee_look(self, pool: str) -> None:
-        due = next_wake_ms(self.state, pool, self.now)
+        times = next_wake_ms(self.state, pool, self.now), elasticity.next_move_ms(self.state, pool, self.now)
+        due = min((time for time in times if time is not None), default=None)
         self._looks.pop(pool, None)
         if due is not None:
-            grid_ms = 1000 * self.conditions.round_s
-            if grid_ms:
-                due = self.begin - (self.begin - due) // grid_ms * grid_ms
+            grid_ms = 1000 * self.conditions.round_s or 1
+            due = self.begin - (self.begin - due) // grid_ms * grid_ms
             self._looks[pool] = due
             self.events.look(due)
 
