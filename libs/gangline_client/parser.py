@@ -4,49 +4,18 @@ import argparse
 import re
 import textwrap
 from collections.abc import Sequence
-from difflib import get_close_matches
 from typing import NoReturn
 
+from gangline_client.of_others import no_flag_of_run, no_flag_of_submit, no_verb
 from gangline_client.verbs import CHAPTERS, HANDOVERS, VERBS, Verb
 from gangline_wire import command_line
 
 TEXT_WIDTH = 100
 FORMATS = ("table", "wide", "json", "yaml", "name")
-OF_OTHERS = {
-    "sbatch": "gangline submit SCRIPT",
-    "srun": "gangline run -- COMMAND",
-    "salloc": "gangline run -- COMMAND",
-    "squeue": "gangline queue, or gangline show",
-    "sinfo": "gangline nodes",
-    "scancel": "gangline cancel JOB",
-    "sacct": "gangline show --all, or gangline usage",
-    "sprio": "gangline why JOB",
-    "sshare": "gangline usage",
-    "sreport": "gangline usage",
-    "sstat": "gangline show JOB",
-    "sdiag": "gangline status",
-    "sacctmgr": "gangline quota",
-    "scontrol": "gangline show JOB, edit, hold, release, top, rerun, nodes, drain or window",
-    "get": "gangline show, nodes, queue or quota",
-    "describe": "gangline show JOB, or gangline why JOB",
-    "explain": "gangline why JOB",
-    "delete": "gangline cancel JOB",
-    "kill": "gangline cancel JOB",
-    "stop": "gangline cancel JOB, or gangline suspend JOB",
-    "apply": "gangline submit FILE, or gangline policy apply FILE",
-    "create": "gangline submit FILE",
-    "ps": "gangline show",
-    "ls": "gangline show",
-    "list": "gangline show",
-    "info": "gangline show JOB",
-    "jobs": "gangline show",
-    "job": "gangline show JOB",
-    "log": "gangline logs JOB",
-    "start": "gangline up",
-}
-"""What hands that know Slurm, kubectl or other tools type -> what does the same here."""
 ITSELF_WHEN_EMPTY = ("command", "args", "why", "formula")
 """Arguments of which an empty text is as good as any other."""
+WRITERS = ("gangline run", "gangline submit", "gangline logs")
+"""Verbs at which others write a job's output to a file by -o."""
 ACTS_ON_NODES = ("drain", "resume", "assign", "forget")
 """`gangline nodes drain n1` is what some hands type for `gangline drain n1`."""
 
@@ -82,17 +51,9 @@ class Parser(command_line.Parser):
     def error(self, message: str) -> NoReturn:
         """Print usage and the message, and leave with 2."""
         wrong = re.match(r"argument VERB: invalid choice: '([^']*)'", message)
-        super().error(_no_verb(wrong[1]) if wrong else message)
-
-
-def _no_verb(word: str) -> str:
-    begun = [each.name for each in HANDOVERS]
-    if word in begun:
-        return f"{word} comes first, before all flags: `gangline {word} [FLAGS]`"
-    if word in OF_OTHERS:
-        return f"there is no verb {word}; here it is {OF_OTHERS[word]}"
-    near = get_close_matches(word, [*begun, *(verb.name for verb in VERBS)], n=1, cutoff=0.7)
-    return f"there is no verb {word}{f'; did you mean {near[0]}?' if near else '.'} See `gangline --help`."
+        if message.startswith("argument --output/-o: invalid choice") and self.prog in WRITERS:
+            message += "; what a job writes is kept by the platform: `gangline logs JOB > FILE`"
+        super().error(no_verb(wrong[1]) if wrong else message)
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -139,30 +100,15 @@ def _strange(verb: str | None, words: list[str], unknown: list[str], *, prog: st
         return f"submit takes job files; a command is submitted with `gangline run --detach {rest}`"
     first = unknown[0]
     if verb == "submit" and first.startswith("-"):
-        return _of_sbatch(first, prog=prog)
+        return no_flag_of_submit(first)
+    if verb == "run" and first.startswith("-"):
+        return no_flag_of_run(first)
     if verb is None and first in ("--version", "-V"):
         return "the versions of command and platform are shown by `gangline version`"
     if verb == "edit" and first.startswith("--"):
         key, _, value = first[2:].partition("=")
         return f"{first} is no flag; terms are written as {key.replace('-', '_')}={value or 'VALUE'}"
     return f"{first} is not known here; see `{prog} --help`"
-
-
-def _of_sbatch(word: str, *, prog: str) -> str:
-    """What to say of an option of sbatch that stands before the script and not in it."""
-    from gangline_client.batch_terms import FIELDS, SHORT, TERMS  # only who errs waits for them
-
-    name = word.lstrip("-").partition("=")[0]
-    option = name if word.startswith("--") else SHORT.get(name[:1], "")
-    if option == "wrap":
-        return "a command is submitted with `gangline run --detach -- COMMAND ...`"
-    if option not in TERMS:
-        return f"{word} is not known here; see `{prog} --help`"
-    if option == "dependency":
-        return "what a script waits for is told by `--after afterok:JOB`"
-    field = FIELDS.get(option)
-    here = f"; here it is `--set {field}=VALUE`" if field else ""
-    return f"--{option} of sbatch stands in the script, as `#SBATCH --{option}=VALUE`{here}"
 
 
 def overview() -> str:
