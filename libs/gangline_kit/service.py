@@ -217,7 +217,6 @@ async def open_site(
     config: KitConfig,
     *,
     clock: Clock | None = None,
-    ids: Ids | None = None,
     before: Before | None = None,
 ) -> AsyncIterator[Site]:
     """A connected site whose fold has caught up; closed at the end.
@@ -227,7 +226,7 @@ async def open_site(
         PermanentError: it refuses us, or the log cannot be read.
     """
     loop.calm_collector()
-    clock, ids = clock or SystemClock(), ids or SystemIds()
+    clock, ids = clock or SystemClock(), SystemIds()
     instance = config.instance or f"{name}-{ids.token(4)}"
     metrics = Metrics()
     tracing = Tracing(name, config.otlp_endpoint, instance)

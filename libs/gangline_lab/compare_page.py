@@ -22,13 +22,13 @@ MARKED = (1, 10, 60, 600, 3_600, 36_000, 86_400, 864_000, 8_640_000, 86_400_000,
 """Seconds marked on the axis of a distribution: one and ten of each unit, and of days more."""
 
 
-def write_comparison(path: Path, runs: Sequence[RunResult], *, title: str, notes: Sequence[str] = ()) -> None:
+def write_comparison(path: Path, runs: Sequence[RunResult], *, title: str) -> None:
     """Write the page."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(page(runs, title=title, notes=notes), encoding="utf-8")
+    path.write_text(page(runs, title=title), encoding="utf-8")
 
 
-def page(runs: Sequence[RunResult], *, title: str, notes: Sequence[str] = ()) -> str:
+def page(runs: Sequence[RunResult], *, title: str) -> str:
     """The page's text."""
     grouped = by_label(runs)
     firsts = [own[0] for own in grouped.values()]
@@ -36,7 +36,7 @@ def page(runs: Sequence[RunResult], *, title: str, notes: Sequence[str] = ()) ->
     comparison = compare(runs)
     parts = [
         f"<h1>{escape(title)}</h1>",
-        *(f'<p class="dim">{escape(note)}</p>' for note in (*notes, _what(runs))),
+        f'<p class="dim">{escape(_what(runs))}</p>',
         _numbers(comparison),
         _key(labels),
         _distribution(

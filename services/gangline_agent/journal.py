@@ -190,7 +190,7 @@ class Folder(Struct, frozen=True):
 
     def intent(self) -> Intent | None:
         """The intent, or None when nothing whole was written; after a power cut only the copy in `life` is sure."""
-        for text in (_read(self.path / INTENT), _first_word(_read(self.path / LIFE), b"intent ")):
+        for text in (_read(self.path / INTENT), _copied_intent(_read(self.path / LIFE))):
             try:
                 found = decode(text, Intent)
             except CodecError:
@@ -318,6 +318,7 @@ def _read(path: Path) -> bytes:
         return file.read(FILE_BYTES_MAX)
 
 
-def _first_word(data: bytes, word: bytes) -> bytes:
-    """What follows a word at the very beginning, up to the end of the line."""
-    return data[len(word) :].partition(b"\n")[0] if data.startswith(word) else b""
+def _copied_intent(life: bytes) -> bytes:
+    """The copy of the intent with which the file of a life begins, if it does."""
+    word = b"intent "
+    return life[len(word) :].partition(b"\n")[0] if life.startswith(word) else b""

@@ -104,7 +104,7 @@ def cpu_milli() -> int:
 
 def memory_mib() -> int:
     """Memory this process may use: the machine's, cut by cgroup limits."""
-    total = meminfo_mib("MemTotal") or 0
+    total = _machine_memory_mib()
     for path in _cgroup_folders():
         for name in ("memory.max", "memory.limit_in_bytes"):
             limit = _number(path / name)
@@ -113,16 +113,16 @@ def memory_mib() -> int:
     return total
 
 
-def meminfo_mib(field: str) -> int | None:
-    """One line of /proc/meminfo in MiB."""
+def _machine_memory_mib() -> int:
+    """What the kernel has in all; 0 where it does not say so."""
     try:
         for line in (PROC / "meminfo").read_text().splitlines():
             name, _, rest = line.partition(":")
-            if name == field:
+            if name == "MemTotal":
                 return int(rest.split()[0]) // KIB_PER_MIB
     except (OSError, ValueError, IndexError):
-        return None
-    return None
+        return 0
+    return 0
 
 
 def disk_problem(folder: str) -> str:

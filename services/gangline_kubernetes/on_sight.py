@@ -118,7 +118,7 @@ class OnSight:
             await self._happenings.tell(meta, "NotQueued", message, is_warning=True, kind=about)
             return
         try:
-            await self._writer.change(kind, found, lambda _: suspension(kind, suspend=True))
+            await self._writer.change(kind, found, lambda _: suspension(kind))
         except (RefusedError, TemporaryError, msgspec.ValidationError) as error:
             log.warning("%s %s/%s was not suspended: %s", kind.name, meta.namespace, meta.name, error)
             self._seen.pop(meta.uid, None)

@@ -337,9 +337,9 @@ def changed(found: OwnerObject, edits: list[tuple[Path, Any]]) -> Spec:
     return {"spec": {field: whole_spec["spec"][field] for field in {path[1]: None for path, _ in edits}}}
 
 
-def suspension(kind: OwnerKind, *, suspend: bool) -> Spec:
-    """A merge patch of the field that keeps its pods from existing."""
-    patch: Any = suspend
+def suspension(kind: OwnerKind) -> Spec:
+    """A merge patch that keeps its pods from existing."""
+    patch: Any = True
     for step in reversed(kind.suspend):
         patch = {step: patch}
     return dict(patch)

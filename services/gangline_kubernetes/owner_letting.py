@@ -102,7 +102,7 @@ class Letting:
         Raises:
             RefusedError, TemporaryError: as `Api.call`.
         """
-        patch: dict[str, Any] = suspension(kind, suspend=True) | ({"metadata": meta} if meta else {})
+        patch: dict[str, Any] = suspension(kind) | ({"metadata": meta} if meta else {})
         await self._writer.change(kind, found, lambda _: patch)
         if kind.name == "Job":
             # Where its pods may be can be said again only for a Job that counts as not started.

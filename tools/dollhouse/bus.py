@@ -216,14 +216,14 @@ class MemoryBus:
         await self.connection.gate.passed()
         raise OutcomeUnknownError("no answer in time")
 
-    async def append_all(self, records: Sequence[Record], timeout_s: float = 5.0) -> None:
+    async def append_all(self, records: Sequence[Record]) -> None:
         """Store messages with ids."""
         await self._hop(WRITE_S / 2)
         self.connection.check_stores()
         for record in records:
             stream = self.server.stream_of(record.subject)
             stream.append(record.subject, record.data, expected_seq=None, msg_id=record.msg_id, writer=self.name)
-        await self.connection.check_answer(timeout_s)
+        await self.connection.check_answer(5.0)
         await self._hop(WRITE_S / 2)
 
     async def ensure(

@@ -18,7 +18,6 @@ from msgspec import Struct
 
 MINUTES = 1440
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
-DAY_MS = 86_400_000
 
 reset_tzpath(())
 

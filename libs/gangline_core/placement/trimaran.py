@@ -60,8 +60,9 @@ def load_risk(room: Room, gang: Gang, beside: Beside = NOTHING) -> Seats | None:
     return each(room, gang, by_keys(keys), keys=keys)
 
 
-def target_scores(percent: Floats, target: int = TARGET_PERCENT) -> Ints:
+def target_scores(percent: Floats) -> Ints:
     """0..100 for the load that each node would have, in per cent: rising to 100 at the target, then falling from it."""
+    target = TARGET_PERCENT
     below = (SCORE_MAX - target) * percent / target + target
     above = target * (100 - percent) / (100 - target)
     found = np.where(percent <= target, below, above)

@@ -36,7 +36,6 @@ class Usefulness:
         self.by_tasks = by_tasks
         self.scale = mix.total * (2 if by_tasks else 1)
         """By so much the measure is larger than thousandths of a GPU."""
-        self.cpu_only_weight = sum(task.weight for task in mix.tasks if not task.gpus)
         groups = sorted({(task.milli, tuple(_fits(task.accepts(k.model), k) for k in kinds)) for task in tasks})
         number = {group: k for k, group in enumerate(groups)}
         self._group = np.array(

@@ -14,7 +14,7 @@ from gangline_core.cluster import Policy
 from gangline_core.counted import counted
 from gangline_core.door.arrays import as_written
 from gangline_core.ids import JobId
-from gangline_core.job import KUBERNETES_CONDITIONS, SLURM_CODES, Job, JobState, TaskState
+from gangline_core.job import SLURM_CODES, Job, JobState, TaskState
 from gangline_core.limits.dues import dues_note
 from gangline_core.pauses.held_up import held_up_note
 from gangline_core.pauses.packing import packed_note
@@ -24,6 +24,7 @@ from gangline_core.reserving.closures import window_note
 from gangline_core.scoring.ageing import is_overdue, may_go_first, starving_wait_ms
 from gangline_core.spec import gpu_milli_wanted
 from gangline_core.state import State
+from gangline_core.telling.asked_size import asked_size_note
 from gangline_core.telling.book import CONFIDENCE as CONFIDENCE
 from gangline_core.telling.book import GATE_CODES as GATE_CODES
 from gangline_core.telling.book import Book, Expectation
@@ -42,7 +43,6 @@ class Explanation(Struct, frozen=True):
     job: JobId
     state: JobState
     slurm: str
-    condition: str
     sentence: str
     reason: Reason | None = None
     """None when the job is not held up by anything: it starts or runs."""
@@ -105,7 +105,6 @@ def explain(state: State, job_id: JobId, now: int, *, book: Book | None = None) 
         job=job.id,
         state=job.state,
         slurm=SLURM_CODES[job.state],
-        condition=KUBERNETES_CONDITIONS[job.state],
         reason=job.reason,
         sentence=sentence(as_written(state, job.reason)) if job.reason else _progress(state, job),
         hint=hint(as_written(state, job.reason), job=job.id) if job.reason else "",
@@ -213,7 +212,7 @@ def _notes(state: State, job: Job, now: int) -> Iterable[str]:
         dues = dues_note(state, job) if job.reason is not None and job.reason.code in ROOM_CODES else None
         if dues:
             yield dues
-    for note in (not_stopped_note, left_to_work_note, yield_note, held_up_note, window_note):
+    for note in (asked_size_note, not_stopped_note, left_to_work_note, yield_note, held_up_note, window_note):
         if (told := note(state, job, now)) is not None:
             yield told
     if (packed := packed_note(state, job)) is not None:

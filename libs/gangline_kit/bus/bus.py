@@ -180,7 +180,7 @@ class Bus:
             self._stored_in[subject] = ack.stream
         return ack.seq
 
-    async def append_all(self, records: Sequence[Record], timeout_s: float = APPEND_TIMEOUT_S) -> None:
+    async def append_all(self, records: Sequence[Record]) -> None:
         """Store records in order, waiting only for the answers to the first and the last of them.
 
         A stream stores in order what one connection sends, so the distance between the two answers tells whether all
@@ -192,15 +192,15 @@ class Bus:
         """
         generation = self.connection.generation
         first = records[0]
-        begin = end = await self.append(first.subject, first.data, msg_id=first.msg_id, timeout_s=timeout_s)
+        begin = end = await self.append(first.subject, first.data, msg_id=first.msg_id)
         for record in records[1:-1]:
             headers = {jetstream.MESSAGE_ID: record.msg_id}
             await self.connection.publish(record.subject, record.data, headers=headers)
         for record in records[1:][-1:]:
-            end = await self.append(record.subject, record.data, msg_id=record.msg_id, timeout_s=timeout_s)
+            end = await self.append(record.subject, record.data, msg_id=record.msg_id)
         if end - begin < len(records) - 1 or self.connection.generation != generation:
             for record in records:
-                await self.append(record.subject, record.data, msg_id=record.msg_id, timeout_s=timeout_s)
+                await self.append(record.subject, record.data, msg_id=record.msg_id)
 
     async def _own_message(self, subject: str, data: bytes, after: int) -> int | None:
         """Sequence of the subject's last message if it is ours: an earlier try whose answer was lost."""

@@ -63,9 +63,9 @@ class _OfUser:
         self.total_ms = 0
 
 
-def of_trace(trace: Workload, conditions: Conditions, *, seed: int = 0) -> list[Record]:
+def of_trace(trace: Workload, conditions: Conditions) -> list[Record]:
     """The jobs of a trace as if each had started at once, saying of themselves what these conditions let them say."""
-    trace = prepared(trace, conditions, None, seed)
+    trace = prepared(trace, conditions, None, 0)
     return [
         Record(
             at_ms=BEGIN_MS + one.at_ms,

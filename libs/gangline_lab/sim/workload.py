@@ -66,12 +66,10 @@ class Workload(Struct, frozen=True):
     """Which jobs of its file these are, where they are not all: `cut` says it."""
 
 
-def workload(
-    name: str, arrivals: Iterable[Arrival], groups: Iterable[Group] = (), *, left_out: Mapping[str, int] | None = None
-) -> Workload:
+def workload(name: str, arrivals: Iterable[Arrival], *, left_out: Mapping[str, int] | None = None) -> Workload:
     """A workload in order of arrival (equal times keep their order), with a group for every path that is used."""
     ordered = tuple(sorted(arrivals, key=lambda arrival: arrival.at_ms))
-    known = {group.path: group for group in groups}
+    known: dict[str, Group] = {}
     for arrival in ordered:
         path = arrival.spec.group
         while path and path not in known:
