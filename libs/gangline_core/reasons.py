@@ -331,6 +331,8 @@ def hint(reason: Reason, *, job: int) -> str:
         text = of_closed(reason.numbers) or text
     if reason.code == ReasonCode.EXIT_CODE:
         text = of_exit(reason.numbers.get("exit_code", 0))
+    if reason.code == ReasonCode.NEVER_FITS_MODEL and "near" in reason.numbers:
+        text = f"Did you mean {{near}}? {text}"
     return text.format_map(_Blank({"array": job, **reason.numbers, "id": job}))
 
 

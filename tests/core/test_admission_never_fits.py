@@ -11,7 +11,7 @@ from gangline_core.cluster import Pool
 from gangline_core.door.admission import Judgement, judge_submit
 from gangline_core.door.draft import Draft
 from gangline_core.groups import User
-from gangline_core.reasons import ReasonCode, sentence
+from gangline_core.reasons import ReasonCode, hint, sentence
 
 
 def ask(world: World, *specs) -> Judgement:
@@ -123,6 +123,21 @@ def test_models_match_exactly_and_not_by_their_beginning():
     assert ask(world, spec(gpus=8, tasks=2, gpu_models=["H200"])).jobs
     assert ask(world, spec(gpus=8, tasks=3)).jobs
     assert refusal(world, gpus=1, gpu_models=["h1"])[0] == ReasonCode.NEVER_FITS_MODEL
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        (["H10O"], "Did you mean h100? Accept more GPU models"),
+        (["v1000", "h20"], "Did you mean v100 or h200? Accept more GPU models"),
+        (["mi300x"], "Accept more GPU models"),
+        (["h200"], "Accept more GPU models"),
+    ],
+)
+def test_a_model_that_is_spelled_wrong_is_answered_with_the_one_that_was_meant(asked, told):
+    world = World(node("n1", model="H100"), node("n2", model="H200"), node("n3", model="V100"))
+    ((_, reason, _),) = ask(world, spec(gpus=8, tasks=4, gpu_models=asked)).refusals
+    assert hint(reason, job=1).startswith(told)
 
 
 def test_all_roles_together_must_fit():

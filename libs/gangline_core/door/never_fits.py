@@ -5,6 +5,7 @@ machines may still get some. Whether today's free room suffices is the round's q
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from difflib import get_close_matches
 from functools import partial
 from typing import NamedTuple
 
@@ -95,7 +96,16 @@ def _model_verdict(stocks: Sequence[Stock], need: Resources, tasks: int, at: str
         "model": " or ".join(need.gpu_models),
         "largest": present,
     }
+    if not present and (near := _near_models(stocks, need.gpu_models)):
+        numbers["near"] = near
     return Reason(ReasonCode.NEVER_FITS_MODEL, numbers), f"{at}.gpu_models"
+
+
+def _near_models(stocks: Sequence[Stock], asked: Sequence[str]) -> str:
+    """Models of these machines that are spelled much like those that were asked for."""
+    known = sorted({gpu.model for stock in stocks for gpu in stock.kind.gpus if gpu.model})
+    near = [found for name in asked for found in get_close_matches(name.casefold(), known, n=1)]
+    return " or ".join(dict.fromkeys(near))
 
 
 def _task_verdict(stocks: Sequence[Stock], need: Resources, at: str) -> Verdict:
