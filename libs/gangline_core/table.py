@@ -26,7 +26,7 @@ from gangline_core.facts import (
 from gangline_core.foresight.run_times import expected_run_ms
 from gangline_core.ids import JobId, TaskId
 from gangline_core.job import Job, Task, TaskState
-from gangline_core.limits.handover import count_claim, going_parts
+from gangline_core.limits.handover import count_claim, going_parts, whole
 from gangline_core.limits.quota import Ledger
 from gangline_core.making_room.service_index import Standing
 from gangline_core.placement import doubt_for, placer_for, view_for
@@ -39,6 +39,7 @@ from gangline_core.reserving.releases import UNKNOWN_MS, Releases, run_ms
 from gangline_core.room.beside import Beside
 from gangline_core.room.capacity import Flags, Holding, Room
 from gangline_core.room.holds import placed_amounts
+from gangline_core.room.rests import Rests
 from gangline_core.seating import Asked, Seating, unless_hopeless
 from gangline_core.state import OpenRound, State, task_amounts
 from gangline_core.telling.recorded import recorded
@@ -92,6 +93,7 @@ class Table:
         self.held: list[Held] = []
         self.leaving: set[TaskId] = set()
         """Tasks that claims of this pool wait for."""
+        self.rests, self.rests_elsewhere = Rests(), Rests()
         self.leaving_elsewhere: set[TaskId] = set()
         self.ceded: set[TaskId] = set()
         """Tasks that claims wait for which are ceded below limits alone."""
@@ -289,22 +291,23 @@ class Table:
     ) -> None:
         """Keep a claim's room: others get no more than is free both before and after its victims are gone.
 
-        A task that two claims wait for, because the second evicts the rest of its gang, gives its room to the first;
-        that of `others` is not this claim's.
+        A task that two claims wait for leaves to the second what the first does not take; that of `others` is not its.
         What goes for a claim and what the claim takes never count at once below a limit, so the larger of both does.
         """
         tasks = {name: self.state.kept.tasks[name] for name in alive if name not in self.leaving}
-        parts = counted = going_parts(self, [task for name, task in tasks.items() if name not in others])
+        left = self.rests.take(alive, but=others)
+        counted = parts = going_parts(self, [task for name, task in tasks.items() if name not in others])
         if others or self.ceded:
             counted = going_parts(self, [task for name, task in tasks.items() if name not in self.ceded])
         for room in (self.room, self.guarded):
             if room is not None:
-                room.keep_both(parts, claim.placement.tasks)
+                room.keep_both([*parts, *(rest.part for rest in left)], claim.placement.tasks)
+        self.rests.leave(claim, [*whole(parts), *left], amounts)
         self.promised.take(claim.placement.tasks)
         self.held.append(Held(claim=claim, alive=alive))
         self.leaving.update(name for name in tasks if name not in others)
         self.ceded.update(name for name in tasks if name in others)
-        count_claim(self, self.state.kept.jobs[claim.job], amounts, counted)
+        count_claim(self, self.state.kept.jobs[claim.job], amounts, counted, left)
 
     def reserve(self, reservation: Reservation, later: Room, wanted: Flags) -> list[int]:
         """Jobs that would be in the way of this reservation get no more than it leaves of the room at its beginning.

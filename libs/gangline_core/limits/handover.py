@@ -4,7 +4,7 @@ A claim's job starts when its victims are gone: until then they count, from then
 the claim takes only that is new which the victims below the same holder do not give.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -15,6 +15,7 @@ from gangline_core.job import Job, JobState, Task, TaskState
 from gangline_core.limits.amounts import count, task_amounts
 from gangline_core.limits.quota import JOBS
 from gangline_core.pauses.pausing import given_up, leaving_part
+from gangline_core.room.rests import Rest
 from gangline_core.spec import ServiceClass
 
 if TYPE_CHECKING:
@@ -44,28 +45,42 @@ def going_parts(table: "Table", tasks: Sequence[Task]) -> list[Task]:
     return found
 
 
-def count_claim(table: "Table", job: Job, amounts: dict[str, int], parts: Sequence[Task]) -> None:
-    """Count what a claim takes; of that and what goes for it only one counts at a time, so the larger of both does."""
+def whole(parts: Iterable[Task]) -> list[Rest]:
+    """All that these give back."""
+    return [Rest(part, task_amounts(part)) for part in parts]
+
+
+def count_claim(
+    table: "Table", job: Job, amounts: dict[str, int], parts: Sequence[Task], rests: Sequence[Rest] = ()
+) -> None:
+    """Count what a claim takes; of that and what goes for it only one counts at a time, so the larger of both does.
+
+    For it go these parts, and what another claim left of those that go for that one already.
+    """
+    given = list(_given(table, job, parts))
     table.count(job, amounts)
-    table.ledger.claim(job, amounts, _given(table, job, parts))
-    for exchanged in _exchanges(table, job, amounts, parts):
+    table.ledger.claim(job, amounts, given)
+    given += [(table.state.kept.jobs[rest.part.job], rest.amounts) for rest in rests]
+    for exchanged in _exchanges(job, amounts, given):
         table.ledger.count_once(exchanged.holder, exchanged.dimension, exchanged.both, loose=exchanged.loose)
 
 
-def _exchanges(table: "Table", job: Job, amounts: Mapping[str, int], parts: Sequence[Task]) -> Iterator[Exchange]:
-    """What the job takes of these parts of others below each holder of both."""
+def _exchanges(
+    job: Job, amounts: Mapping[str, int], given: Iterable[tuple[Job, Mapping[str, int]]]
+) -> Iterator[Exchange]:
+    """What the job takes of what others give below each holder of both."""
     taken = {dimension.lower(): amount for dimension, amount in amounts.items()}
     own = holders(job.spec.group, job.spec.user)
-    given: dict[tuple[str, str], int] = {}
+    returned: dict[tuple[str, str], int] = {}
     firm: dict[tuple[str, str], int] = {}
-    for other, back in _given(table, job, parts):
+    for other, back in given:
         theirs = holders(other.spec.group, other.spec.user)
         is_loose = other.service_class == ServiceClass.OPPORTUNISTIC
         for holder in own:
             for dimension, amount in back.items() if holder in theirs else ():
-                count(given, (holder, dimension.lower()), amount)
+                count(returned, (holder, dimension.lower()), amount)
                 count(firm, (holder, dimension.lower()), 0 if is_loose else amount)
-    for (holder, dimension), amount in given.items():
+    for (holder, dimension), amount in returned.items():
         both = min(amount, taken.get(dimension, 0))
         if both > 0:
             yield Exchange(holder, dimension, both, both - min(both, firm.get((holder, dimension), 0)))

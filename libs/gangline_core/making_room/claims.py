@@ -15,7 +15,7 @@ from gangline_core.facts import Claim
 from gangline_core.groups import ancestors
 from gangline_core.ids import JobId, TaskId
 from gangline_core.job import Job, JobState, Task
-from gangline_core.limits.handover import count_claim, going_parts
+from gangline_core.limits.handover import count_claim, going_parts, whole
 from gangline_core.limits.quota import JOBS
 from gangline_core.pauses.pausing import is_gone
 from gangline_core.placement.gang import Seats
@@ -62,8 +62,11 @@ def honour_claims(table: Table, overtaken: Collection[JobId] = (), ceding: Colle
 def _count_elsewhere(table: Table, claim: Claim, job: Job, alive: tuple[TaskId, ...]) -> None:
     """What another pool clears for a job counts here as well: limits and guarantees hold over all pools."""
     if claim_fault(table.state, claim) is None:
-        parts = going_parts(table, [table.state.kept.tasks[task] for task in alive])
-        count_claim(table, job, claimed_amounts(table, claim, alive), parts)
+        tasks = [table.state.kept.tasks[task] for task in alive if task not in table.leaving_elsewhere]
+        parts, left = going_parts(table, tasks), table.rests_elsewhere.take(alive)
+        amounts = claimed_amounts(table, claim, alive)
+        count_claim(table, job, amounts, parts, left)
+        table.rests_elsewhere.leave(claim, [*whole(parts), *left], amounts)
         table.leaving_elsewhere.update(alive)
 
 

@@ -6,10 +6,8 @@ priority is lower, its group gives back what it borrowed to a group within its g
 share (see `yielding`), or, where the pool orders by attained service, it has sunk below the beneficiary's queue.
 """
 
-from collections.abc import Callable, Iterable, Iterator
-from heapq import heapify, heappop, heappush
+from collections.abc import Iterable, Iterator
 from operator import itemgetter
-from typing import TypeVar
 
 from msgspec.structs import replace
 
@@ -18,7 +16,6 @@ from gangline_core.groups import ancestors, holders
 from gangline_core.ids import JobId, TaskId
 from gangline_core.job import Job, JobState, TaskState
 from gangline_core.limits.amounts import add_all
-from gangline_core.limits.fair_division import fair_gpu_parts
 from gangline_core.limits.quota import JOBS
 from gangline_core.making_room.beginning_again import can_begin_again
 from gangline_core.making_room.claims import is_overdue
@@ -40,6 +37,7 @@ from gangline_core.making_room.losses import (
     effective_priority,
     is_protected,
 )
+from gangline_core.making_room.most_over import MostOver
 from gangline_core.making_room.service_order import anybody_sank_below, orders_by_service, sunk_below, would_be_below
 from gangline_core.making_room.short import goes_by_service_alone
 from gangline_core.making_room.spare_members import spare_members
@@ -56,7 +54,6 @@ CONSIDERED_MAX = 2_000
 """Live jobs considered as victims at first: of the cheapest sorts, the newest. All others only if these do not do."""
 Allowed = tuple[LiveJob, str]
 """A live job that may go, and the rule that allows it."""
-Entry = TypeVar("Entry")
 
 
 def may_evict_somebody(table: Table, job: Job, *, is_owed: bool) -> bool:
@@ -107,13 +104,12 @@ class Victims:
         self._pauses: dict[JobId, Loss | None] = {}
         """Per job its pause; None when it cannot be paused."""
         self._spare: list[tuple[tuple[bool, int, int, JobId, int], Loss]] | None = None
-        self._fair_parts: dict[str, int] | None = None
-        """What each group deserves of all GPUs, in thousandths; worked out when somebody asks."""
+        self._most_over = MostOver(table)
         self.shrunk: set[TaskId] = {name for less in table.shrinks for name in less.tasks}
         """Members that this round takes away."""
 
     def waits(self) -> list[Loss]:
-        """Tasks that are stopping in time and whose room no claim waits for.
+        """Tasks that are stopping in time and whose room no claim waits for, or not for all of it.
 
         What a claim waits for below a limit alone gives others its room, and nothing below limits: that is the claim's.
         """
@@ -125,6 +121,10 @@ class Victims:
                 continue
             amounts = {} if name in table.ceded else task_amounts(task)
             found.append(Loss(kind=WAIT, job=kept.jobs[task.job], tasks=(task,), amounts=amounts))
+        for rest in table.rests.all():
+            part = rest.part
+            if part.state != TaskState.LOST and not is_overdue(table.state, part, table.now):
+                found.append(Loss(kind=WAIT, job=kept.jobs[part.job], tasks=(part,), amounts=rest.amounts))
         return found
 
     def shrinks(self, beneficiary: Job) -> list[Loss]:
@@ -148,7 +148,7 @@ class Victims:
             return losses
         fresh = [loss for loss in losses if loss.tasks[0].state == TaskState.PLACED]
         others = [loss for loss in losses if loss.tasks[0].state != TaskState.PLACED]
-        return [*fresh, *self._most_over_first(others, of=lambda loss: (loss.job.spec.group, loss.amounts))]
+        return [*fresh, *self._most_over.first(others, of=lambda loss: (loss.job.spec.group, loss.amounts))]
 
     def allowed(
         self, beneficiary: Job, *, is_owed: bool, under: frozenset[str] | None = None, everybody: bool = False
@@ -369,29 +369,14 @@ class Victims:
         return self._table.after.over_guarantee(job, amounts, beneficiary=beneficiary.spec.group, whole=whole)
 
     def _most_borrowed_first(self, allowed: list[Allowed]) -> list[Allowed]:
-        """Reclaimed jobs from the group that is most over its fair part, step by step; the order of others stays."""
+        """Reclaimed jobs from the group that is most over its fair part, step by step; the order of others stays.
+
+        Those of the lowest priority first, whoever's they are: for one of a higher priority that was evicted these
+        would have to go next, and both had lost their work.
+        """
         reclaimed = [entry for entry in allowed if entry[1] == BY_GUARANTEE]
         others = [entry for entry in allowed if entry[1] != BY_GUARANTEE]
-        return [*others, *self._most_over_first(reclaimed, of=lambda one: (one[0].job.spec.group, one[0].amounts))]
-
-    def _most_over_first(
-        self, entries: list[Entry], *, of: Callable[[Entry], tuple[str, dict[str, int]]]
-    ) -> list[Entry]:
-        """These from the group that is most over its fair part of GPUs, step by step; `of` tells group and amounts."""
-        ledger = self._table.after if self._table.has_guarantees else self._table.ledger
-        queues: dict[str, list[Entry]] = {}
-        for entry in entries:
-            queues.setdefault(of(entry)[0], []).append(entry)
-        if len(queues) < 2:
-            return entries
-        if self._fair_parts is None:
-            self._fair_parts = fair_gpu_parts(self._table.state)
-        parts, ordered = self._fair_parts, list[Entry]()
-        heap = [(parts.get(group, 0) - ledger.used(group, "gpu_milli"), group, 0) for group in queues]
-        heapify(heap)
-        while heap:
-            over, group, k = heappop(heap)
-            ordered.append(queues[group][k])
-            if k + 1 < len(queues[group]):
-                heappush(heap, (over + of(queues[group][k])[1].get("gpu_milli", 0), group, k + 1))
-        return ordered
+        steps = self._most_over.first(
+            reclaimed, of=lambda one: (one[0].job.spec.group, one[0].amounts), rank=lambda one: one[0].priority
+        )
+        return [*others, *steps]

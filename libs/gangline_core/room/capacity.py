@@ -46,6 +46,8 @@ CHANGES_KEPT = 100_000
 
 PART_RANK = -1
 """Rank of what stands for a part of a task (see `pausing`): it comes and goes without a place of its own."""
+REST_RANK = -2
+"""The same of what a task leaves beside what a claim takes of it (see `rests`)."""
 
 
 class Holding(Protocol):
@@ -74,7 +76,7 @@ class Holding(Protocol):
 
 def places_of(holding: Holding) -> int:
     """How many places for tasks it takes."""
-    return 0 if isinstance(holding, Task) and holding.rank == PART_RANK else 1
+    return 0 if isinstance(holding, Task) and holding.rank < 0 else 1
 
 
 class Room:

@@ -90,7 +90,7 @@ class Book:
         if gate is not None and _is_there_again(gate):
             return Reason(ReasonCode.NOT_YET_CONSIDERED, {"position": self.position[job.id]})
         if gate is not None:
-            return gate
+            return self._limits_now.counted(job, [gate])[0]
         if job.reason is not None and self._is_of_a_round(job.reason):
             return self._limits_now.reason(job, job.reason)
         if job.reason is not None and job.reason.code not in GATE_CODES:
@@ -108,7 +108,7 @@ class Book:
     def also(self, job: Job) -> tuple[Reason, ...]:
         """Everything else that would keep a waiting job back if its first reason were gone."""
         first = self.reason(job)
-        others = [*Gate(self.state, self.pool.pool.name, self.now).reasons(job)]
+        others = self._limits_now.counted(job, Gate(self.state, self.pool.pool.name, self.now).reasons(job))
         if job.reason is not None and job.reason.code not in GATE_CODES:
             others.append(job.reason)
         seen = {(first.code, *sorted(first.numbers.items()))}

@@ -1,0 +1,133 @@
+"""Further public reports, played with this scheduler's words: what another system did wrong, and what holds here."""
+
+from typing import Any
+
+import pytest
+from tests.cases.drive import Drive
+from tests.make import gpu_amount, group, node, role
+
+from gangline_core import facts as f
+from gangline_core.spec import ServiceClass
+
+RECLAIM, PRIORITY, OPPORTUNISTIC = "reclaim", "priority", "opportunistic"
+
+
+# --- nobody more goes than has to (kubernetes-sigs/kueue#10131 and #1561) ---------------------------------------------
+
+
+@pytest.mark.parametrize("parts", [1, 4])
+@pytest.mark.parametrize("limit", [{}, gpu_amount(8)])
+@pytest.mark.parametrize("urgent", ["a", "b"])
+def test_of_borrowers_of_unlike_priority_the_lower_ones_go_and_nobody_goes_twice(
+    urgent: str, limit: dict[str, int], parts: int
+) -> None:
+    groups = [group("t", limit=limit), group("t/a"), group("t/b"), group("t/c", guaranteed=gpu_amount(4))]
+    drive = Drive(node(gpus=8), groups=groups)
+    borrowers = {
+        name: drive.asks_of(parts, 0, gpus=4 // parts, group=f"t/{name}", priority=10 * (name == urgent), run=1000)
+        for name in "ab"
+    }
+    owner = drive.ask(10, gpus=4, group="t/c", run=100)
+    drive.until(20)
+    assert drive.is_running(owner) == [True]
+    assert all(drive.is_running(*borrowers[urgent]))
+    assert len(drive.evicted) == parts
+    drive.finish_all()
+
+
+def _victim_and_rule(rule: str, drive: Drive, stop: float) -> dict[str, Any]:
+    """One of four GPUs that makes way by this rule; what those have in common for whom it does."""
+    of = {RECLAIM: "b", PRIORITY: "b", OPPORTUNISTIC: "a"}[rule]
+    kind = ServiceClass.OPPORTUNISTIC if rule == OPPORTUNISTIC else ServiceClass.BURSTABLE
+    drive.ask(1, gpus=4, group=of, run=1000, stop=stop, service_class=kind)
+    return {"level": "high"} if rule == PRIORITY else {}
+
+
+@pytest.mark.parametrize("later", [0, 1])
+@pytest.mark.parametrize("stop", [0, 20])
+@pytest.mark.parametrize("rule", [RECLAIM, PRIORITY, OPPORTUNISTIC])
+def test_what_one_victim_leaves_beside_its_heir_is_waited_for_before_another_goes(
+    rule: str, stop: float, later: float
+) -> None:
+    drive = Drive(node(gpus=8), groups=[group("a", guaranteed=gpu_amount(4)), group("b")])
+    drive.ask(0, gpus=4, group="b", run=1000, stop=stop)
+    common = _victim_and_rule(rule, drive, stop)
+    heirs = [drive.ask(10 + later * k, gpus=2, group="a", run=100, **common) for k in range(2)]
+    drive.until(10 + stop + later)
+    assert drive.is_running(*heirs) == [True, True]
+    assert [(one.rule, one.beneficiary) for one in drive.evicted] == [(rule, heirs[0].id)]
+    drive.finish_all()
+
+
+def test_what_victims_leave_of_cpus_memory_and_shares_is_waited_for_too() -> None:
+    drive = Drive(node(gpus=2, cpus=16))
+    for gpus in (1, 1):
+        drive.ask(0, gpus=gpus, cpus=8, run=1000, stop=20)
+    heirs = [drive.ask(10 + k, gpus=gpus, cpus=2, level="high", run=100) for k, gpus in enumerate((0.5, 0.3, 0.2))]
+    drive.until(15)
+    assert len(drive.evicted) == 1
+    assert not any(drive.is_running(*heirs))
+    late = drive.ask(16, gpus=0.2, cpus=2, level="high", run=100)
+    drive.until(17)
+    assert len(drive.evicted) == 2
+    drive.until(40)
+    assert all(drive.is_running(*heirs, late))
+    drive.finish_all()
+
+
+def test_an_heir_that_is_cancelled_leaves_its_part_to_the_other_and_to_whom_waits() -> None:
+    drive = Drive(node(gpus=8))
+    victim = drive.ask(0, gpus=8, run=1000, stop=30)
+    first = drive.ask(10, gpus=4, level="high", run=100)
+    second = drive.ask(11, gpus=2, level="high", run=100)
+    drive.later(20, lambda: drive.drop(first))
+    third = drive.ask(21, gpus=6, level="high", run=100)
+    drive.until(41)
+    assert drive.is_running(second, third) == [True, True]
+    assert [one.victim for one in drive.evicted] == [victim.id]
+    drive.finish_all()
+
+
+def test_below_a_limit_what_one_victim_leaves_is_enough_for_two() -> None:
+    drive = Drive(*[node(f"n{k}", gpus=8) for k in (1, 2)], groups=[group("q", limit=gpu_amount(8))])
+    drive.ask(0, gpus=4, group="q", run=1000, stop=20)
+    drive.ask(1, gpus=4, group="q", run=1000, stop=20)
+    heirs = [drive.ask(10 + k, gpus=2, group="q", level="high", run=100) for k in range(2)]
+    drive.until(35)
+    assert drive.is_running(*heirs) == [True, True]
+    assert len(drive.evicted) == 1
+    drive.finish_all()
+
+
+# --- numbers that are told (kai-scheduler/KAI-Scheduler#1668) ---------------------------------------------------------
+
+
+def test_who_asks_by_memory_is_told_what_that_is_of_a_card_below_its_limit() -> None:
+    drive = Drive(node(gpus=2, gpu_memory_mib=40_960), groups=[group("q", limit=gpu_amount(1))])
+    asks = [drive.ask(0, gpus=0, gpu_memory_mib=20_480, group="q", run=100) for _ in range(3)]
+    drive.until(1)
+    assert drive.why(asks[2]) == "Group q uses 1 of 1 GPUs; the job needs 0.5 more."
+
+
+# --- sizes that were asked for (kubernetes-sigs/kueue#9015) -----------------------------------------------------------
+
+
+def test_a_size_that_was_asked_for_and_may_not_be_yet_is_told_with_its_reason() -> None:
+    drive = Drive(node(gpus=8), groups=[group("q", limit=gpu_amount(4))], policy={"elastic_growth": False})
+    steps = [role(tasks=3, minimum=3, maximum=9, sizes=(3, 6, 9))]
+    job = drive.ask(0, roles=steps, group="q", run=500)
+    drive.until(1)
+    drive.tell("admission", f.ResizeAsked(job=job.id, role="worker", size=6, by="ada"))
+    drive.until(2)
+    assert drive.job(job.id).sizes == {"worker": 3}
+    limited = "Asked for 6 tasks of worker, has 3: Group q uses 3 of 4 GPUs; the job needs 3 more."
+    assert drive.notes(job) == limited
+    drive.ask(3, gpus=4, run=30)
+    drive.until(3)
+    drive.set_group("q")
+    drive.until(4)
+    assert drive.notes(job) == "Asked for 6 tasks of worker, has 3: there is no room for 3 more."
+    drive.until(35)
+    assert drive.job(job.id).sizes == {"worker": 6}
+    assert drive.notes(job) == ""
+    drive.finish_all()
