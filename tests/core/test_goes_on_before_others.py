@@ -8,6 +8,7 @@ from tests.make import SECOND, T0, World, gpu_amount, group, node, spec
 
 from gangline_core import cycle
 from gangline_core import facts as f
+from gangline_core.groups import BudgetMode
 from gangline_core.ids import JobId
 from gangline_core.job import JobState
 from gangline_core.making_room import standing_back
@@ -370,6 +371,16 @@ def test_equal_jobs_are_each_looked_at_beside_those_who_started_before_them() ->
     assert decided is not None
     assert [one.job for one in decided.placements] == [first, second]
     assert world.job(large).state == world.job(small).state == JobState.WAITING
+
+
+def test_nobody_starts_on_a_budget_for_whose_sake_it_would_be_sent_away() -> None:
+    """What its run may cost came back when it was evicted at the next look, and paid for the other's run."""
+    safe = group("lab", budget_gpu_hours=1, budget_mode=BudgetMode.SAFE)
+    world = World(node("n1"), groups=[safe]).set_policy(ordering="fifo", starvation_s=0)
+    weak, strong = (world.submit(gpus=1, time_limit_s=3_000, group="lab", priority=own) for own in (0, 9))
+    world.settle()
+    assert [world.job(job).state for job in (weak, strong)] == [JobState.WAITING, JobState.RUNNING]
+    assert (world.job(weak).attempt, world.reason(weak)) == (0, ReasonCode.BUDGET_SHORT)
 
 
 def one_hangs(dates: int = 1, **lab) -> tuple[World, JobId, JobId, JobId]:

@@ -39,6 +39,8 @@ NEWEST = 8
 """Of those who might stand back for one so many are looked at, the last to take room."""
 CAUSES = ROOM_CODES | LIMIT_CODES
 """What somebody who makes way, or gives up what is being cleared for it, cures."""
+UNSTARTED = CAUSES | {ReasonCode.BUDGET_SHORT}
+"""What somebody who does not start cures: what its whole run may cost is not kept for it either."""
 
 
 class Took(Struct, frozen=True):
@@ -223,7 +225,7 @@ class StandingBack:
     def would_help(self, table: Table, preemptor: Preemptor, refused: tuple[Job, Reason], order: Order) -> bool:
         """True when the round should be decided anew, with weaker candidates behind this one that was refused."""
         job, reason = refused
-        if len(table.placements) <= order.claimed or self._looks >= LOOKS_MAX or reason.code not in CAUSES:
+        if len(table.placements) <= order.claimed or self._looks >= LOOKS_MAX or reason.code not in UNSTARTED:
             return False
         if not (table.policy.preemption and may_take(job.spec)) or len(self._behind) >= STEPS_MAX:
             return False
@@ -271,7 +273,7 @@ class StandingBack:
 
     def _is_idle(self, job: JobId, told: Mapping[JobId, ReasonCode]) -> bool:
         """True when what was left for a job that got nothing may be nobody's, as a date keeps it from all."""
-        return any(told.get(one, ReasonCode.INSUFFICIENT_GPUS) not in CAUSES for one in self._behind[job])
+        return any(told.get(one, ReasonCode.INSUFFICIENT_GPUS) not in UNSTARTED for one in self._behind[job])
 
 
 def _weaker(table: Table, job: Job, names: Iterable[JobId]) -> list[Job]:
