@@ -15,6 +15,8 @@ log = logging.getLogger(__name__)
 
 ASK_S = 5.0
 """Time between questions: of the shortest list that there is, so that the store behind the server answers as well."""
+FIRST_S = 10.0
+"""One that has not answered since we lead counts as away after this: nobody knows how long it has been silent."""
 STEADY_S = 15.0
 """So long it answers before it counts as back: by then every watch has been taken up again."""
 FOLLOWS_S = 6.0
@@ -25,7 +27,7 @@ class Reach:
     """What the API server last said to the simplest of questions, and since when it says nothing better."""
 
     def __init__(self, config: Config, api: Api, clock: Clock) -> None:
-        """It is taken to answer until it is found not to for `api_away_s`."""
+        """It is taken to answer until it is found not to for `api_away_s`, or from the beginning on."""
         self._config = config
         self._api = api
         self._clock = clock
@@ -34,6 +36,7 @@ class Reach:
         self.became_away = asyncio.Event()
         self._silent_since_s: float | None = None
         self._answers_since_s: float | None = None
+        self._has_answered = False
 
     @property
     def answers(self) -> bool:
@@ -50,7 +53,7 @@ class Reach:
                 self._silent_since_s = asked_s if self._silent_since_s is None else self._silent_since_s
                 self._judge_silence(word)
             else:
-                self._silent_since_s = None
+                self._silent_since_s, self._has_answered = None, True
                 self._answers_since_s = asked_s if self._answers_since_s is None else self._answers_since_s
                 if self.problem and asked_s - self._answers_since_s >= STEADY_S:
                     self._say("")
@@ -70,7 +73,8 @@ class Reach:
 
     def _judge_silence(self, word: str) -> None:
         assert self._silent_since_s is not None
-        if self.problem or self._clock.monotonic_s() - self._silent_since_s >= self._config.api_away_s:
+        patience_s = self._config.api_away_s if self._has_answered else min(FIRST_S, self._config.api_away_s)
+        if self.problem or self._clock.monotonic_s() - self._silent_since_s >= patience_s:
             self._say(word)
 
     def _say(self, word: str) -> None:

@@ -78,7 +78,7 @@ async def begins_story(mode: str) -> None:
         await house.world.crash("kubernetes")
         go_away(house)
         house.world.restart("kubernetes")
-        await house.until(lambda: not any(takes_work(house)), within_s=90)
+        await house.until(lambda: not any(takes_work(house)), within_s=30)
         assert {node.problem for node in house.world.state.kept.nodes.values()} == {AWAY}
         await asyncio.sleep(300)
         assert house.job(first).state == JobState.RUNNING
