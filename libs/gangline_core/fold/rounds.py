@@ -20,6 +20,7 @@ from gangline_core.fold.jobs import (
 )
 from gangline_core.fold.life import give_up_start
 from gangline_core.fold.not_lent import waits_for_lenders
+from gangline_core.fold.owed import is_asked_back
 from gangline_core.fold.repair import give_up_repair
 from gangline_core.fold.resize import shrink, shrink_fault, start_again, waiting_growth
 from gangline_core.ids import JobId
@@ -111,6 +112,8 @@ def round_decided(state: State, fact: f.RoundDecided, step: Step) -> None:
 def _calls_for_another(state: State, opened: f.RoundOpened | None, fact: f.RoundDecided) -> bool:
     """True when the next round has something to decide because of what this one came to."""
     if (fact.placements or fact.growths or fact.resumes) and waits_for_lenders(state, fact.pool):
+        return True
+    if is_asked_back(state, fact):
         return True
     return opened is not None and (_brings_into_view(opened, fact) or _goes_on_before_others(state, opened, fact))
 
