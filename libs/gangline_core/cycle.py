@@ -11,7 +11,7 @@
 two facts join them. Both are pure: the same state and the same `now` give the same bytes.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from gangline_core.aged_part import AgedPart
@@ -26,7 +26,7 @@ from gangline_core.late_starts import late_starts
 from gangline_core.limits import gates
 from gangline_core.limits.dates import LimitDates, dates_pass
 from gangline_core.making_room.claims import honour_claims, waiting_reason
-from gangline_core.making_room.hanging import Hanging, hanging, waits_for_hanging
+from gangline_core.making_room.hanging import hanging, waits_for_hanging
 from gangline_core.making_room.lowering import lower_in_place
 from gangline_core.making_room.overtaking import Overtakes
 from gangline_core.making_room.preemption import Preemptor
@@ -154,7 +154,7 @@ def lay_out(state: State, pool: str, now: int, opened: RoundOpened) -> Layout:
         if table.is_moving:
             _wait_for_movers(table, opened)
         else:
-            place_all(layout, opened, overtakes, back)
+            _Placing(layout, opened, overtakes, back).place_all()
         if not back.is_open:
             go_on_last(table, last)
         # Where somebody is to stand back the round was not decided to its end, so it tells nothing of heirs.
@@ -162,7 +162,7 @@ def lay_out(state: State, pool: str, now: int, opened: RoundOpened) -> Layout:
             return layout
 
 
-def place_all(layout: Layout, opened: RoundOpened, overtakes: Overtakes, back: StandingBack) -> None:
+class _Placing:
     """Steps 4 and 5: each candidate in order starts, gets a claim, or is refused; the first refused gets a date.
 
     So does the first below each limit that keeps jobs out: for the pool's room, or for what the limit has.
@@ -170,56 +170,135 @@ def place_all(layout: Layout, opened: RoundOpened, overtakes: Overtakes, back: S
     It stops where a candidate should take over the claim of a less important one, or others stand back for it: the
     round is then decided anew.
     """
-    table, preemptor, heads, loose, before = layout
-    candidates = back.in_order(opened.candidates)
-    limited, edges = frozenset(opened.limited), frozenset(opened.edges)
-    refuser = Refuser(table)
-    reserver, dates = Reserver(table), LimitDates(table)
-    batch = Batch(table, candidates)
-    pairs = Pairs(table, preemptor)
-    guests, crowd = Guests(table, preemptor), Crowd(table, refuser, reserver, preemptor)
-    claimed = {held.claim.job: held.alive for held in table.held}
-    started = {placement.job for placement in table.placements}
-    hang = hanging(table)
-    order, going, part = Order(candidates, before), Going(table, preemptor, back), AgedPart(table)
-    for seen, job in crowd.left(_waiting(table, candidates, started), {*claimed, *limited}):
-        if table.is_full or _passes_unseen(table, edges) or part.is_over_for(job):
-            table.unseen = len(candidates) - seen
-            keep_dates(table, {candidate.job for candidate in candidates[seen:]})
-            return
-        if job.id in claimed:
-            table.refuse(job, waiting_reason(claimed[job.id]))
-            continue
-        if job.id in limited:
-            dates.consider(job)
-            continue
-        if (reason := _is_kept(table, job, heads, hang)) is not None:
-            table.refuse(job, reason)
-            continue
-        beside = (batch, loose, guests)
-        reason = None if pairs.starts(job) else refuser.known(job) or _start(table, job, refuser, preemptor, beside)
-        if reason is None or _is_made_way_for(job, reason, going, refuser):
-            if back.is_open:
+
+    def __init__(self, layout: Layout, opened: RoundOpened, overtakes: Overtakes, back: StandingBack) -> None:
+        """Nobody was looked at yet."""
+        table, preemptor, heads, loose, before = layout
+        self._table, self._preemptor, self._heads, self._loose = table, preemptor, heads, loose
+        self._overtakes, self._back = overtakes, back
+        self._candidates = candidates = back.in_order(opened.candidates)
+        self._limited, self._edges = frozenset(opened.limited), frozenset(opened.edges)
+        self._claimed = {held.claim.job: held.alive for held in table.held}
+        self._refuser = Refuser(table)
+        self._reserver, self._dates = Reserver(table), LimitDates(table)
+        self._batch, self._pairs = Batch(table, candidates), Pairs(table, preemptor)
+        self._guests, self._aged = Guests(table, preemptor), AgedPart(table)
+        self._crowd = Crowd(table, self._refuser, self._reserver, preemptor)
+        self._hanging = hanging(table)
+        self._order, self._going = Order(candidates, before), Going(table, preemptor, back)
+
+    def place_all(self) -> None:
+        """Look at the candidates, until the round is full or has to be decided anew."""
+        table, candidates = self._table, self._candidates
+        started = {placement.job for placement in table.placements}
+        waiting = _waiting(table, candidates, started)
+        for seen, job in self._crowd.left(waiting, {*self._claimed, *self._limited}):
+            if table.is_full or self._passes_unseen() or self._aged.is_over_for(job):
+                table.unseen = len(candidates) - seen
+                keep_dates(table, {candidate.job for candidate in candidates[seen:]})
                 return
-            part.note(job)
-            continue
-        if back.would_help(table, preemptor, (job, reason), order):
-            return
+            if not self._goes_on_after(job):
+                return
+
+    def _passes_unseen(self) -> bool:
+        """True when nobody may pass and who started last has equals that are not in view: the next round goes on."""
+        table = self._table
+        return not table.policy.backfill and bool(table.placements) and table.placements[-1].job in self._edges
+
+    def _goes_on_after(self, job: Job) -> bool:
+        """Look at one candidate; False where the round has to be decided anew."""
+        table = self._table
+        if job.id in self._claimed:
+            table.refuse(job, waiting_reason(self._claimed[job.id]))
+        elif job.id in self._limited:
+            self._dates.consider(job)
+        elif (kept := self._is_kept(job)) is not None:
+            table.refuse(job, kept)
+        else:
+            reason = None if self._pairs.starts(job) else self._refuser.known(job) or self._start(job)
+            if reason is not None and not self._is_made_way_for(job, reason):
+                return self._refuse(job, reason)
+            if self._back.is_open:
+                return False
+            self._aged.note(job)
+        return True
+
+    def _is_kept(self, job: Job) -> Reason | None:
+        """Why the job does not start, whether there is room or not."""
+        table = self._table
+        reason = leases.waits_for_part(table.pool, job.id) or waits_for_hanging(table, job, self._hanging)
+        return reason or self._heads.in_the_way(job)
+
+    def _is_made_way_for(self, job: Job, reason: Reason) -> bool:
+        """True when the refused job starts after all, since some that were about to go on wait on for it."""
+        makes_way = self._going.make_way(job, reason)
+        if makes_way:
+            self._refuser.room_came_back()
+        return makes_way
+
+    def _refuse(self, job: Job, reason: Reason) -> bool:
+        """The job waits on, and may get a date; False where others should stand back or give it their claim."""
+        table = self._table
+        if self._back.would_help(table, self._preemptor, (job, reason), self._order):
+            return False
         table.refuse(job, reason)
-        if reason.code in CAUSES and overtakes.would_help(table, job, is_limited=reason.code in LIMIT_CODES):
-            return
+        if reason.code in CAUSES and self._overtakes.would_help(table, job, is_limited=reason.code in LIMIT_CODES):
+            return False
         if reason.code in ROOM_CODES:
-            heads.refused(job)
-            table.heads = heads.recorded()
+            self._heads.refused(job)
+            table.heads = self._heads.recorded()
         # Where several that compete have dates, equal jobs have one each; otherwise the first speaks for all of them.
-        if refuser.remember(job, reason) or table.policy.backfill_depth > 1:
-            _give_date(job, reason, (reserver, loose), dates)
+        if self._refuser.remember(job, reason) or table.policy.backfill_depth > 1:
+            self._give_date(job, reason)
+        return True
 
+    def _give_date(self, job: Job, reason: Reason) -> None:
+        """For what the refused job lacks: room of the pool, or of a limit."""
+        if reason.code in ROOM_CODES:
+            is_loose = job.spec.service_class == ServiceClass.OPPORTUNISTIC
+            self._dates.keep_for(job, self._loose.consider(job) if is_loose else self._reserver.consider(job))
+        elif reason.code in LIMIT_CODES:
+            self._dates.consider(job)
 
-def _is_kept(table: Table, job: Job, heads: Heads, hang: Mapping[JobId, Hanging]) -> Reason | None:
-    """Why the job does not start, whether there is room or not."""
-    reason = leases.waits_for_part(table.pool, job.id) or waits_for_hanging(table, job, hang)
-    return reason or heads.in_the_way(job)
+    def _start(self, job: Job) -> Reason | None:
+        """The job starts or gets a claim (None), or the reason why neither is possible."""
+        table, preemptor = self._table, self._preemptor
+        passes = may_pass(table, job)
+        if passes and self._starts_beside_reserved(job):
+            return None
+        base = table.room if passes or table.guarded is None else table.guarded
+        room, guarded = self._loose.room_for(job, base), base is table.guarded
+        found: Found | Reason | None = self._batch.found(job, room)
+        no_room = self._refuser.no_room(job, room) if found is None else None
+        if found is None and no_room is None:
+            found = find_seats(table.seating, job, room)
+        if found is None and table.pool.pool.cells:
+            found = lower_in_place(table, job, room)
+        if isinstance(found, Found):
+            table.place(job, found.seats, found.amounts, guarded=guarded, backfilled=bool(table.reservations))
+            return None
+        if isinstance(found, Reason) and found.code == ReasonCode.LIMIT_KEPT:
+            return found
+        if self._guests.starts_with_one(job) or preemptor.make_room(job) or self._guests.starts_as_one(job):
+            return None
+        if preemptor.is_above_limits and isinstance(found, Reason):
+            self._refuser.limited(job, found)
+        return found if isinstance(found, Reason) else no_room or self._refuser.reason(job, room)
+
+    def _starts_beside_reserved(self, job: Job) -> bool:
+        """Who goes before dated jobs for its guarantee starts in what they leave, if it can.
+
+        Of what one that starves counts on it takes nothing that others give back to it elsewhere.
+        """
+        table = self._table
+        if table.guarded is None or not table.is_owed(job) or table.ends_before_reservations(job):
+            return False
+        if self._refuser.no_room(job, table.guarded) is None:
+            found = find_seats(table.seating, job, table.guarded)
+            if isinstance(found, Found):
+                table.place(job, found.seats, found.amounts, guarded=True, backfilled=True)
+                return True
+        return keeps_from_all(table) and self._preemptor.make_room(job, sparing=True)
 
 
 def _wait_for_movers(table: Table, opened: RoundOpened) -> None:
@@ -229,75 +308,9 @@ def _wait_for_movers(table: Table, opened: RoundOpened) -> None:
         table.refuse(job, Reason(ReasonCode.LEASE_CHANGES))
 
 
-def _is_made_way_for(job: Job, reason: Reason, going: Going, refuser: Refuser) -> bool:
-    """True when the refused job starts after all, since some that were about to go on wait on for it."""
-    makes_way = going.make_way(job, reason)
-    if makes_way:
-        refuser.room_came_back()
-    return makes_way
-
-
 def _waiting(table: Table, candidates: Sequence[Candidate], started: set[JobId]) -> Iterator[tuple[int, Job]]:
     """The candidates that still wait, each with how many come before it."""
     for seen, candidate in enumerate(candidates):
         job = table.state.job(candidate.job)
         if job is not None and job.state == JobState.WAITING and job.id not in started:
             yield seen, job
-
-
-def _passes_unseen(table: Table, edges: frozenset[JobId]) -> bool:
-    """True when nobody may pass and a job has started of which equal ones are not in view: the next round goes on."""
-    return not table.policy.backfill and bool(table.placements) and table.placements[-1].job in edges
-
-
-def _give_date(job: Job, reason: Reason, reservers: tuple[Reserver, LooseDates], dates: LimitDates) -> None:
-    """For what the refused job lacks: room of the pool, or of a limit."""
-    if reason.code in ROOM_CODES:
-        firm, loose = reservers
-        is_loose = job.spec.service_class == ServiceClass.OPPORTUNISTIC
-        dates.keep_for(job, loose.consider(job) if is_loose else firm.consider(job))
-    elif reason.code in LIMIT_CODES:
-        dates.consider(job)
-
-
-def _start(
-    table: Table, job: Job, refuser: Refuser, preemptor: Preemptor, beside: tuple[Batch, LooseDates, Guests]
-) -> Reason | None:
-    """The job starts or gets a claim (None), or the reason why neither is possible."""
-    batch, loose, guests = beside
-    passes = may_pass(table, job)
-    if passes and _beside_reserved(table, job, refuser, preemptor):
-        return None
-    base = table.room if passes or table.guarded is None else table.guarded
-    room, guarded = loose.room_for(job, base), base is table.guarded
-    found: Found | Reason | None = batch.found(job, room)
-    no_room = refuser.no_room(job, room) if found is None else None
-    if found is None and no_room is None:
-        found = find_seats(table.seating, job, room)
-    if found is None and table.pool.pool.cells:
-        found = lower_in_place(table, job, room)
-    if isinstance(found, Found):
-        table.place(job, found.seats, found.amounts, guarded=guarded, backfilled=bool(table.reservations))
-        return None
-    if isinstance(found, Reason) and found.code == ReasonCode.LIMIT_KEPT:
-        return found
-    if guests.starts_with_one(job) or preemptor.make_room(job) or guests.starts_as_one(job):
-        return None
-    if preemptor.is_above_limits and isinstance(found, Reason):
-        refuser.limited(job, found)
-    return found if isinstance(found, Reason) else no_room or refuser.reason(job, room)
-
-
-def _beside_reserved(table: Table, job: Job, refuser: Refuser, preemptor: Preemptor) -> bool:
-    """Who goes before dated jobs for its guarantee starts in what they leave, if it can.
-
-    Of what one that starves counts on it takes nothing that others give back to it elsewhere.
-    """
-    if table.guarded is None or not table.is_owed(job) or table.ends_before_reservations(job):
-        return False
-    if refuser.no_room(job, table.guarded) is None:
-        found = find_seats(table.seating, job, table.guarded)
-        if isinstance(found, Found):
-            table.place(job, found.seats, found.amounts, guarded=True, backfilled=True)
-            return True
-    return keeps_from_all(table) and preemptor.make_room(job, sparing=True)
