@@ -1,5 +1,7 @@
 """When room is expected to come back: by time limits, else by estimates, else nobody knows."""
 
+from copy import copy
+
 import numpy as np
 
 from gangline_core.equal_runs import run_lengths, run_starts
@@ -69,6 +71,13 @@ class Releases:
         for place, _ in placed:
             self._settled.take(place)
         self.add(placed)
+
+    def beside(self, tasks: tuple[TaskPlacement, ...], end_ms: int) -> "Releases":
+        """The same where these places are taken, up to this end."""
+        twin = copy(self)
+        twin._settled = self._settled.copy()
+        twin.book(tasks, end_ms)
+        return twin
 
     def times(self) -> Ints:
         """All times at which room comes back, ascending."""

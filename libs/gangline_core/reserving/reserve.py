@@ -27,6 +27,8 @@ Planned = tuple[int, int, Seats, Room]
 """The time at which a gang fits, the date to tell, its seats, and the room then."""
 RESERVATIONS_MAX = 4
 """Reservations of one round; each further one is for a job that no other reserved job competes with."""
+LIMITED_MAX = 16
+"""Dates below limits that one of room minds."""
 OVERDUE_MS = 60_000
 """What should have ended already is given so long to do so."""
 UNKNOWN_RUN_MS = 86_400_000
@@ -71,7 +73,7 @@ class Reserver:
         if not wanted.any() or (competes and len(table.reservations) >= depth):
             return None
         going = self._pushed_by(job, gang)
-        planned = self._plan(job, gang, self._up_to_date(going))
+        planned = self._plan_after_limits(job, gang, self._up_to_date(going))
         if planned is None:
             return None
         until_ms, start_ms, seats, later = planned
@@ -131,6 +133,26 @@ class Reserver:
             for tasks, end_ms in self._booked:
                 releases.book(tasks, end_ms)
         return self._releases[going]
+
+    def _plan_after_limits(self, job: Job, gang: Gang, releases: Releases) -> Planned | None:
+        """The plan beside those that come before it and have a date below a limit by then: they start first.
+
+        Nothing of the room is kept for those. Who starts before their dates does not mind them, nor is one minded of
+        whose run nobody knows the length: others would pass for a day, though it may not start.
+        """
+        table, planned = self._table, self._plan(job, gang, releases)
+        reserved = {one.job for one in table.reservations}
+        dates = [date for date in table.limit_dates[:LIMITED_MAX] if date.job not in reserved and date.job != job.id]
+        for date in sorted(dates, key=lambda date: (date.start_ms, date.job)):
+            if planned is None or not date.start_ms <= planned[0] < UNKNOWN_MS:
+                break
+            other = table.state.kept.jobs[date.job]
+            length_ms = table.run_ms(other)
+            seats = table.seating.placer(releases.at(date.start_ms), table.seating.least(other).gang)
+            if seats is not None and length_ms is not None:
+                releases = releases.beside(seats.tasks, date.start_ms + length_ms)
+                planned = self._plan(job, gang, releases)
+        return planned
 
     def _plan(self, job: Job, gang: Gang, releases: Releases) -> Planned | None:
         """When and where the gang fits, on nodes that are not closed to it then; None when it never does.
