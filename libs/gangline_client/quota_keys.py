@@ -18,6 +18,7 @@ from gangline_client.quota_amounts import (
 )
 from gangline_core.groups import BudgetMode, BudgetPeriod, Group, User
 from gangline_wire.amounts import show_dimension
+from gangline_wire.durations import show_seconds
 
 LIMIT_FIELDS = {
     "": "limit",
@@ -93,7 +94,7 @@ def group_words(group: Group) -> dict[str, str]:
     if group.heads:
         words["heads"] = ",".join(group.heads)
     if group.time_limit_s_max:
-        words["time_limit"] = f"{group.time_limit_s_max}s"
+        words["time_limit"] = show_seconds(group.time_limit_s_max)
     return words | ({"closing": "yes"} if group.closing else {})
 
 

@@ -185,8 +185,8 @@ class _Reader:
         for name, entry in self.entries(value, "windows"):
             at = f"windows.{name}"
             kept = self.fields(entry, WINDOW_FIELDS, at)
-            for word, field in (("from", "start_ms"), ("to", "end_ms")):
-                if field not in kept:
+            for word in ("from", "to"):
+                if word not in entry:
                     note(self.errors, FieldError(path=join(at, word), message="is missing"))
             if "start_ms" in kept and "end_ms" in kept:
                 windows.append(Window(name=name, **{"pool": "default", **kept}))

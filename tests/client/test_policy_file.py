@@ -6,13 +6,16 @@ import pytest
 import yaml
 from tests.client.command_line import gangline
 from tests.client.fake_platform import FakePlatform, problem
+from tests.make import World
 
 from gangline_client.errors import InputError
 from gangline_client.page_lines import read_page
 from gangline_client.setting_words import value_words
 from gangline_core.cluster import Pool
+from gangline_core.settings.document_change import changes, check
 from gangline_wire import views as v
-from gangline_wire.policyfile import parse_policy
+from gangline_wire.policyfile import PolicyFileError, parse_policy
+from gangline_wire.policyfile_show import field_word, path_of
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "settings" / "policy.yaml"
 CHANGE = v.SettingView(
@@ -115,6 +118,17 @@ def test_a_pool_is_made_by_its_name_and_one_of_which_only_a_policy_is_said_keeps
     assert list(made.policies) == ["default"]
 
 
+NIGHT = {
+    "name": "night",
+    "start_minute": 1200,
+    "end_minute": 420,
+    "days": [0, 1],
+    "zone": "Europe/Berlin",
+    "limit": {"gpu_milli": 48_000},
+}
+WINDOW = "2026-11-30T19:46:57Z to 2026-11-30T20:46:57Z"
+
+
 @pytest.mark.parametrize(
     ("field", "value", "told"),
     [
@@ -127,7 +141,50 @@ def test_a_pool_is_made_by_its_name_and_one_of_which_only_a_policy_is_said_keeps
         ("preemption", False, "false"),
         ("why", "", "-"),
         ("why", "a new grant", "a new grant"),
+        ("time_limit", 1_209_600, "14d"),
+        ("time_limit", 0, "-"),
+        ("prices", {"h100": 2500, "*": 500}, "*=0.5, h100=2.5"),
+        ("window", {"start_ms": 1_796_068_017_508, "end_ms": 1_796_071_617_508}, WINDOW),
+        ("seasons", [NIGHT], "season.night=20:00-07:00 Europe/Berlin mon,tue, season.night.gpus=48"),
     ],
 )
 def test_values_of_settings_are_told_as_they_are_written(field: str, value: object, told: str) -> None:
     assert value_words(field, value) == told
+
+
+def test_prices_and_seasons_of_a_diff_are_told_as_they_are_written() -> None:
+    wanted = parse_policy(
+        {
+            "defaults": {"time_limit": "14d"},
+            "groups": {"a": {"seasons": {"night": {"time": "22:00-06:00", "limit": {"gpus": 4}}}}},
+            "prices": {"H100": 2.5},
+        }
+    )
+    state = World().state
+    told = {
+        (change.kind, field_word(change.kind, change.field)): value_words(change.field or change.kind, change.after)
+        for change in changes(state, wanted)
+    }
+    assert told["prices", ""] == "h100=2.5"
+    assert told["group", "seasons"].startswith("season.night=22:00-06:00 UTC")
+    assert told["group", "time_limit"] == "14d"
+
+
+def test_a_window_of_which_a_moment_cannot_be_read_is_not_told_to_lack_it() -> None:
+    with pytest.raises(PolicyFileError) as refused:
+        parse_policy({"windows": {"w": {"from": "2026-12-01", "to": "2026-12-02T00:00:00Z"}}})
+    assert [error.path for error in refused.value.errors] == ["windows.w.from"]
+
+
+def test_every_fault_of_a_policy_is_told_at_once() -> None:
+    wanted = parse_policy(
+        {
+            "pools": {
+                "default": {
+                    "policy": {"ordering": "fairshare", "formula": "priorty", "placement": "x", "lease": "999d"}
+                }
+            }
+        }
+    )
+    found = {path_of(one) for one in check(World().state, wanted, 0)}
+    assert found == {f"pools.default.policy.{name}" for name in ("ordering", "formula", "placement", "lease_s")}

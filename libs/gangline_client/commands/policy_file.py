@@ -109,7 +109,7 @@ def _tell(session: Session, view: v.AppliedView) -> None:
     for change in view.changes:
         name = f"{change.kind} {change.name}".strip()
         field = f" {change.field}" if change.field else ""
-        before, after = (value_words(change.field, value) for value in (change.before, change.after))
+        before, after = (value_words(change.field or change.kind, value) for value in (change.before, change.after))
         paint = Paint.GOOD if change.before is None else Paint.WAIT
         is_made = not field and before == after
         console.say(console.paint(f"{name}: new" if is_made else f"{name}{field}: {before} -> {after}", paint))

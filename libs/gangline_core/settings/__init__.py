@@ -31,7 +31,7 @@ from gangline_core.settings.amounts import (
 )
 from gangline_core.settings.amounts import Problem as Problem
 from gangline_core.settings.group import bounds_problem, lending_problem, seasons_problem
-from gangline_core.settings.policy import policy_problem
+from gangline_core.settings.policy import policy_problems
 from gangline_core.state import State
 
 WEIGHT_MAX = 1_000_000
@@ -269,12 +269,18 @@ def _cells_problem(state: State, pool: Pool) -> Problem | None:
 
 
 def check_policy(state: State, policy: Policy, pool: str = "") -> Problem | None:
-    """What is wrong with a policy, for this pool if it is named; None when nothing is."""
+    """The first thing that is wrong with a policy, for this pool if it is named; None when nothing is."""
+    return next(iter(check_all_of_policy(state, policy, pool)), None)
+
+
+def check_all_of_policy(state: State, policy: Policy, pool: str = "") -> list[Problem]:
+    """Everything that is wrong with a policy, for this pool if it is named."""
     known = state.kept.pools.get(pool)
+    found: list[Problem] = []
     if known is not None and (known.pool.cells or known.pool.pinned) and policy.placement != CELLS:
         owed = ", ".join(sorted({*known.pool.cells, *(pin.group for pin in known.pool.pinned.values())}))
-        return Problem("conflict", f"the pool owes cells to {owed}, which only {CELLS!r} keeps", "placement")
-    return policy_problem(policy, known.pool if known is not None else None)
+        found.append(Problem("conflict", f"the pool owes cells to {owed}, which only {CELLS!r} keeps", "placement"))
+    return [*found, *policy_problems(policy, known.pool if known is not None else None)]
 
 
 # --- rights -------------------------------------------------------------------------------------------------

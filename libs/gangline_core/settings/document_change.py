@@ -30,7 +30,7 @@ from gangline_core.facts import (
 from gangline_core.groups import Group, User, UserClass, user_key
 from gangline_core.kept import PoolState
 from gangline_core.reserving.windows import Window
-from gangline_core.settings import check_class, check_group, check_policy, check_pool, check_user
+from gangline_core.settings import check_all_of_policy, check_class, check_group, check_pool, check_user
 from gangline_core.settings.amounts import Problem
 from gangline_core.settings.dated import check_prices, check_window
 from gangline_core.settings.document import Change, Document
@@ -153,7 +153,8 @@ def check(state: State, wanted: Document, at: int) -> list[Wrong]:
     parts += [("group", group.path, check_group(after, Draft(), group)) for group in wanted.groups]
     parts += [("user", user_key(user.group, user.name), check_user(after, Draft(), user)) for user in wanted.users]
     parts += [("pool", pool.name, check_pool(after, pool)) for pool in wanted.pools]
-    parts += [("policy", name, _policy_problem(after, name, policy)) for name, policy in wanted.policies.items()]
+    for name, policy in wanted.policies.items():
+        parts += [("policy", name, problem) for problem in _policy_problems(after, name, policy)]
     parts += [("prices", "", check_prices(wanted.prices or {}))]
     for window in wanted.windows or ():
         is_new = not _is_same(state.kept.windows.get(window.name), window)
@@ -161,10 +162,10 @@ def check(state: State, wanted: Document, at: int) -> list[Wrong]:
     return [Wrong(kind, name, problem) for kind, name, problem in parts if problem is not None]
 
 
-def _policy_problem(after: State, name: str, policy: Policy) -> Problem | None:
+def _policy_problems(after: State, name: str, policy: Policy) -> list[Problem]:
     if name not in after.kept.pools:
-        return Problem("not_found", f"there is no pool {name}")
-    return check_policy(after, policy, name)
+        return [Problem("not_found", f"there is no pool {name}")]
+    return check_all_of_policy(after, policy, name)
 
 
 def imagined(state: State, wanted: Document) -> State:

@@ -1,5 +1,7 @@
 """What is wrong with a policy? Every field of it, checked when it is set, before any round meets it."""
 
+from collections.abc import Iterator
+
 from gangline_core.cluster import Policy, Pool
 from gangline_core.elasticity import POLICIES
 from gangline_core.foresight.learnt import ModelError, unpacked
@@ -47,7 +49,12 @@ _RANGES = {
 
 
 def policy_problem(policy: Policy, pool: Pool | None = None) -> Problem | None:
-    """What is wrong with a policy, for a pool with these levels if it is known; None when nothing is."""
+    """The first thing that is wrong with a policy, for this pool if it is known; None when nothing is."""
+    return next(policy_problems(policy, pool), None)
+
+
+def policy_problems(policy: Policy, pool: Pool | None = None) -> Iterator[Problem]:
+    """Everything that is wrong with a policy, each field by itself."""
     named = (
         ("ordering", ORDERINGS),
         ("elastic", POLICIES),
@@ -60,26 +67,24 @@ def policy_problem(policy: Policy, pool: Pool | None = None) -> Problem | None:
     for field, known in named:
         value = getattr(policy, field)
         if value not in known:
-            return Problem("invalid", f"{value!r} is none of {', '.join(sorted(known))}", field)
+            yield Problem("invalid", f"{value!r} is none of {', '.join(sorted(known))}", field)
     try:
         compile_formula(policy.formula)
     except FormulaError as error:
-        return Problem("invalid", str(error), "formula")
+        yield Problem("invalid", str(error), "formula")
     if policy.model or policy.predictor == LEARNT:
         try:
             unpacked(policy.model)
         except ModelError as error:
-            return Problem("invalid", f"{error}; make one with gangline lab train", "model")
-    for field, (least, most) in _RANGES.items():
-        problem = range_problem(field, getattr(policy, field), least, most)
-        if problem is not None:
-            return problem
-    return (
-        _thresholds_problem(policy)
-        or _levels_problem(policy, pool)
-        or _schedulers_problem(policy, pool)
-        or sharing_problem(policy, pool)
+            yield Problem("invalid", f"{error}; make one with gangline lab train", "model")
+    bounded = (range_problem(field, getattr(policy, field), *bounds) for field, bounds in _RANGES.items())
+    others = (
+        _thresholds_problem(policy),
+        _levels_problem(policy, pool),
+        _schedulers_problem(policy, pool),
+        sharing_problem(policy, pool),
     )
+    yield from (problem for problem in (*bounded, *others) if problem is not None)
 
 
 def _schedulers_problem(policy: Policy, pool: Pool | None) -> Problem | None:
