@@ -5,12 +5,14 @@ from datetime import UTC, datetime
 from gangline_core.counted import counted
 from gangline_core.job import JobState
 from gangline_lab.audit import Other, Party, Preemption
+from gangline_lab.life import Happening
 from gangline_lab.why import Ahead, How, RoundWaited, Why
 from gangline_lab.words import duration
 
 HELD_WORDS: dict[str, str] = {JobState.HELD: "on hold", JobState.SUSPENDED: "suspended"}
 MILLIONTHS = 1_000_000
 AHEAD_SHOWN = 8
+LIFE_SHOWN = 30
 """Jobs that went before, shown for one stretch of rounds."""
 
 
@@ -39,10 +41,21 @@ def why_lines(told: Why, *, every_round: bool = False) -> list[str]:
             f"until {clock(one.until_ms)}, {duration(one.until_ms - one.since_ms)}" if one.until_ms else "and still is"
         )
         lines.append(f"It was {HELD_WORDS.get(one.state, one.state)} from {clock(one.since_ms)} {until}.")
+    lines += _life_lines(told.life, every=every_round)
     stretches = [[one] for one in told.rounds] if every_round else _stretches(told.rounds)
     for stretch in stretches:
         lines += ["", *_stretch_lines(stretch)]
     return lines
+
+
+def _life_lines(life: tuple[Happening, ...], *, every: bool) -> list[str]:
+    """What was done with the job; of a long life the beginning and the end, unless all of it is wanted."""
+    left_out = 0 if every else max(0, len(life) - LIFE_SHOWN)
+    begin = LIFE_SHOWN // 2
+    lines = [f"  {clock(one.at)}  {one.what}" for one in life]
+    if left_out:
+        lines[begin : begin + left_out] = [f"  and {left_out} more in between (--every-round shows all)"]
+    return ["", "What was done with it", *lines] if lines else []
 
 
 def _stretches(rounds: tuple[RoundWaited, ...]) -> list[list[RoundWaited]]:

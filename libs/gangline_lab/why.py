@@ -2,7 +2,7 @@
 
 The log is folded up to each round; the order and its terms stand in the round's first fact, the reason and who was
 placed in its second. Who went before the job did so by one of the rules of `How`; a rule is only said where the log
-shows it. Times on hold stand beside the rounds, which leave such a job alone.
+shows it. Times on hold stand beside the rounds, which leave such a job alone, and what was done with it (see `life`).
 """
 
 from collections.abc import Iterable
@@ -22,6 +22,7 @@ from gangline_core.reasons import Reason, ReasonCode, sentence
 from gangline_core.scoring.first_by_age import goes_first_on_a_part
 from gangline_core.state import State
 from gangline_lab.archive import Progress, read
+from gangline_lab.life import Happening, happenings, where
 
 OF_ROOM = frozenset(
     {
@@ -111,6 +112,8 @@ class Why(Struct, frozen=True):
     """0 when it never ran."""
     rounds: tuple[RoundWaited, ...]
     held: tuple[Stretch, ...] = ()
+    life: tuple[Happening, ...] = ()
+    """What was done with it: starts, moves, changes of size, pauses and stops."""
     ended_ms: int = 0
     """0 when it has not ended."""
     written: str = ""
@@ -152,6 +155,7 @@ class _Watcher:
         self.last: Job | None = None
         self.rounds: list[RoundWaited] = []
         self.held: list[Stretch] = []
+        self.life: list[Happening] = []
         self.entered_ms = 0
         self.waits_since = 0
         """Sequence of the message by which the job began to wait for room."""
@@ -169,6 +173,8 @@ class _Watcher:
             if isinstance(fact, f.RoundOpened):
                 self.seen[fact.pool] = message.seq - 1 if message.seen < 0 else message.seen
                 self.started[fact.pool] = []
+        is_decision = any(isinstance(fact, f.RoundDecided) for fact in message.facts)
+        stood = where(self.state, self.state.tasks_of(job)) if job is not None and is_decision else ""
         step = apply(self.state, message)
         starting = {moved.job for moved in step.moves if moved.after == JobState.STARTING}
         for fact in message.facts:
@@ -183,6 +189,7 @@ class _Watcher:
             self.entered_ms = message.at if self.last is None else self.entered_ms
             self.last = after
             self._note_hold(after, message.at)
+            self.life.extend(happenings(self.state, message, step, after, stood))
             if after.state == JobState.WAITING and not waits:
                 self.waits_since = message.seq
         for fact in message.facts if waits and opened is not None else ():
@@ -291,6 +298,7 @@ class _Watcher:
             started_ms=job.first_started_ms if job.state not in ENDS or job.attempt else 0,
             rounds=tuple(self.rounds),
             held=tuple(self.held),
+            life=tuple(self.life),
             ended_ms=job.ended_ms if job.state in ENDS else 0,
             written=label(self.state, self.job),
         )
