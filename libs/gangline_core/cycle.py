@@ -60,7 +60,8 @@ def round_due(state: State, pool: str) -> bool:
     known = state.kept.pools[pool]
     if known.open_round is not None:
         return False
-    is_stirred = state.kept.changed_seq > known.opened_seq and bool(state.waiting.get(pool))
+    is_new = state.kept.changed_seq > known.opened_seq or known.looks_left > 0
+    is_stirred = is_new and bool(state.waiting.get(pool))
     is_unfinished = wants_to_go_on(state, pool) or misses_members(state, pool)
     may_go_on = known.opened_seq < state.kept.changed_seq and is_unfinished
     return is_stirred or may_go_on or bool(known.proposals)
@@ -86,7 +87,7 @@ def open_round(
         return None
     front = sieve.foremost() if known.policy.backfill_depth else frozenset()
     waiting = Waiting(state, known, (sieve.columns, sieve.may(front)), now=now)
-    terms, candidates = in_view(waiting, {*state.kept.claims, *front})
+    terms, candidates, looks = in_view(waiting, {*state.kept.claims, *front})
     edges = edges_of(waiting, candidates)
     free = [candidate for candidate in candidates if candidate.job not in front] if front else candidates
     lent = leases.lend(state, known, free, now) if renews else leases.Lent()
@@ -106,6 +107,7 @@ def open_round(
         parts=lent.parts,
         limited=tuple(candidate.job for candidate in candidates if candidate.job in front),
         companies=lent.companies,
+        looks=looks,
     )
 
 

@@ -13,10 +13,11 @@ from gangline_core.scoring.columns import ASK, ESTIMATE_S, ID, KIND, LEARNT_MS, 
 from gangline_core.scoring.waiting import Waiting
 
 
-def in_view(waiting: Waiting, always: Collection[JobId]) -> tuple[tuple[str, ...], tuple[Candidate, ...]]:
+def in_view(waiting: Waiting, always: Collection[JobId]) -> tuple[tuple[str, ...], tuple[Candidate, ...], int]:
     """Names of the terms, and the first candidates in order: not too many of one shape, but `always` these.
 
-    Of more of one shape none fares better, unless it ends sooner than all in view: the shortest come behind these.
+    Of more of one shape none fares better, unless it ends sooner than all in view: the shortest come behind these. The
+    number says how many rounds it takes until one of all who ask for something else was looked at.
     """
     policy, first = waiting.policy, waiting.policy.candidates_max
     while True:
@@ -28,8 +29,9 @@ def in_view(waiting: Waiting, always: Collection[JobId]) -> tuple[tuple[str, ...
         places = np.flatnonzero(chosen)[: policy.candidates_max]
         if len(places) == policy.candidates_max or first >= len(waiting):
             places = np.concatenate((places, *_shorter(waiting, ranking.rows, places)))
-            places = np.concatenate((places, _unlike(waiting, ranking.rows, places)))
-            return ranking.terms, tuple(ranking.candidates(places))
+            others, looks = _unlike(waiting, ranking.rows, places)
+            places = np.concatenate((places, others))
+            return ranking.terms, tuple(ranking.candidates(places)), looks
         first *= 2
 
 
@@ -100,26 +102,26 @@ def _expected_ms(waiting: Waiting, rows: Ints) -> Ints:
     return np.where(learnt_ms >= 0, learnt_ms, of_kinds)
 
 
-def _unlike(waiting: Waiting, rows: Ints, places: Ints) -> Ints:
+def _unlike(waiting: Waiting, rows: Ints, places: Ints) -> tuple[Ints, int]:
     """Places of jobs out of view that ask for what nobody in view does: of each kind the oldest, oldest first.
 
     Those in view may all wait for what is full, while what these ask for idles. Of very many kinds as many as are in
-    view have their turn, other ones in the next round.
+    view have their turn, other ones in the next rounds: the number is that of the rounds until all had it.
     """
     if len(places) == len(rows):
-        return np.empty(0, dtype=np.int64)
+        return np.empty(0, dtype=np.int64), 1
     asks = waiting.field(ASK)[rows]
     is_seen = np.zeros(int(asks.max()) + 1, dtype=np.bool_)
     is_seen[asks[places]] = True
     unseen = np.flatnonzero(~is_seen[asks])
     if not len(unseen):
-        return unseen
+        return unseen, 1
     since, ids = (waiting.field(name)[rows[unseen]] for name in (SINCE, ID))
     unseen = unseen[np.lexsort((ids, since))]
     oldest = np.sort(np.unique(asks[unseen], return_index=True)[1])
     most = waiting.policy.candidates_max
     begin = waiting.pool.rounds * most % len(oldest) if len(oldest) > most else 0
-    return unseen[np.roll(oldest, -begin)[:most]]
+    return unseen[np.roll(oldest, -begin)[:most]], -(-len(oldest) // most)
 
 
 def _numbers(values: Ints) -> Ints:

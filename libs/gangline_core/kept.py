@@ -67,6 +67,8 @@ class PoolState(Struct):
     open_round: OpenRound | None = None
     opened_seq: int = 0
     """What the last opened round was decided on: its opener had folded the log up to here, and no further."""
+    looks_left: int = 0
+    """So many more rounds are due although nothing happened: not all who ask for something else were looked at."""
     proposed_seq: int = 0
     """The same of the last proposed size."""
     decided_seq: int = 0

@@ -131,3 +131,27 @@ def test_a_size_that_was_asked_for_and_may_not_be_yet_is_told_with_its_reason() 
     assert drive.job(job.id).sizes == {"worker": 6}
     assert drive.notes(job) == ""
     drive.finish_all()
+
+
+# --- whom a round has no time for (flux-framework/flux-sched#1210) ----------------------------------------------------
+
+
+def test_of_more_equal_jobs_than_a_round_looks_at_all_are_told_what_keeps_them_back() -> None:
+    drive = Drive(node(gpus=8), policy={"candidates_per_shape": 8})
+    drive.ask(0, gpus=8, run=100)
+    many = drive.asks_of(30, 1, gpus=1, run=10)
+    drive.until(2)
+    assert {drive.why(one) for one in many} == {"Needs 1 GPU; at its turn 0 of 8 suitable ones were free."}
+    drive.finish_all()
+
+
+def test_hundreds_of_unlike_jobs_for_a_closed_node_keep_nobody_from_an_open_one() -> None:
+    drive = Drive(node("n1", labels={"kind": "fat"}), node("n2"), policy={"candidates_max": 100})
+    drive.later(0, lambda: drive.drain("n1"))
+    for k in range(300):
+        drive.ask(1, gpus=1, memory_mib=1000 + k, node_selector={"kind": "fat"}, run=10)
+    late = [drive.ask(2, gpus=8, run=10), drive.ask(2, gpus=1, run=10)]
+    drive.until(30)
+    assert [ask.starts for ask in late] == [[2], [12]]
+    drive.drain("n1", drained=False)
+    drive.finish_all()

@@ -157,6 +157,7 @@ FACTS: tuple[f.Fact, ...] = (
         parts=(Part(job=JOB, model="A100", micro=500_000),),
         limited=(JOB,),
         companies=((JOB, JobId(43)),),
+        looks=3,
     ),
     f.RoundDecided(
         pool="gpu-a",

@@ -84,3 +84,5 @@ class RoundOpened(FactBase, frozen=True, tag=True):
     """Candidates that a limit keeps out: they stand in front below it, and the round gives them a date there."""
     companies: tuple[tuple[JobId, ...], ...] = ()
     """Of those to whom room is lent, who shares GPUs with whom, the first of each company first."""
+    looks: int = 1
+    """Rounds in a row, this one counted, until somebody of all who ask for something else was looked at."""

@@ -40,6 +40,10 @@ def round_opened(state: State, fact: f.RoundOpened, step: Step) -> None:
     """A pool's round is open: reasons of those kept out, ends of those given up."""
     pool = state.kept.pools[fact.pool]
     pool.rounds = fact.round
+    # Whatever happened since, all have their turn again.
+    is_stirred = state.kept.changed_seq > pool.opened_seq
+    pool.looks_left = fact.looks - 1 if is_stirred else min(fact.looks, pool.looks_left) - 1
+    pool.looks_left = max(0, pool.looks_left)
     pool.opened_seq = step.seen
     pool.open_round = OpenRound(opened=fact, seq=step.seq, at=step.at)
     leases.note(state, fact, step.at)

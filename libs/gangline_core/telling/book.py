@@ -1,5 +1,7 @@
 """One pool's waiting jobs at one moment: their order, why each waits, and when each may start."""
 
+from functools import cached_property
+
 from msgspec import Struct
 
 from gangline_core.counted import counted
@@ -44,6 +46,8 @@ GATE_CODES = frozenset(
     }
 )
 """Reasons that the gates give; recorded ones are over when the gates no longer give them."""
+_SAID_OF_ALL = ROOM_CODES | {ReasonCode.RESERVED, ReasonCode.LIMIT_KEPT, ReasonCode.BEHIND_HEAD}
+"""What holds for every job of a shape that stands behind the one that was told it."""
 _BUDGET_CODES = frozenset({ReasonCode.BUDGET_EXHAUSTED, ReasonCode.BUDGET_SHORT})
 STOP_MARGIN_MS = 5_000
 """How long after its grace a stopped task may need to be seen gone."""
@@ -95,15 +99,30 @@ class Book:
             return self._limits_now.reason(job, job.reason)
         if job.reason is not None and job.reason.code not in GATE_CODES:
             return job.reason
-        return Reason(ReasonCode.NOT_YET_CONSIDERED, {"position": self.position[job.id]})
+        alike = self._told_alike.get(self.state.shapes.get(job.id, -job.id)) if self._is_settled else None
+        return alike or Reason(ReasonCode.NOT_YET_CONSIDERED, {"position": self.position[job.id]})
+
+    @cached_property
+    def _told_alike(self) -> dict[int, Reason]:
+        """By shape, what the last one in view was told: a round looks at so many alike, and no other fares better."""
+        jobs, shapes = self.state.kept.jobs, self.state.shapes
+        told: dict[int, Reason] = {}
+        for job in (jobs[candidate.job] for candidate in self.candidates):
+            if job.reason is not None and job.reason.code in _SAID_OF_ALL:
+                told[shapes.get(job.id, -job.id)] = job.reason
+        return told
+
+    @property
+    def _is_settled(self) -> bool:
+        """True where no round is due: whatever gives something back makes one due."""
+        return self.pool.open_round is None and self.pool.opened_seq >= self.state.kept.changed_seq
 
     def _is_of_a_round(self, reason: Reason) -> bool:
         """A limit below which the gates saw a way, such as another model or somebody's going: rounds saw none.
 
         It holds for as long as no round is due, since whatever gives back below a limit makes one due.
         """
-        is_settled = self.pool.open_round is None and self.pool.opened_seq >= self.state.kept.changed_seq
-        return is_settled and (reason.code in LIMIT_CODES or reason.code == ReasonCode.BUDGET_SHORT)
+        return self._is_settled and (reason.code in LIMIT_CODES or reason.code == ReasonCode.BUDGET_SHORT)
 
     def also(self, job: Job) -> tuple[Reason, ...]:
         """Everything else that would keep a waiting job back if its first reason were gone."""
