@@ -3,12 +3,12 @@
 from msgspec.structs import replace
 
 from gangline_core.door.array_record import array_size
+from gangline_core.foresight.expected import Expectation
 from gangline_core.foresight.foretell import Effect, Foretold, foretell
 from gangline_core.limits.budgets import GPU_HOUR
 from gangline_core.reasons import Reason, ReasonCode, sentence
 from gangline_core.spec import JobSpec
 from gangline_core.state import State
-from gangline_core.telling.book import Expectation
 from gangline_gateway.advice import advice
 from gangline_gateway.show import reason_view
 from gangline_wire.views import EffectView, ForetoldView

@@ -7,9 +7,10 @@ from msgspec.structs import replace
 from tests.make import HOUR, SECOND, T0, World, gpu_amount, group, node, spec
 
 from gangline_core import facts as f
+from gangline_core.foresight.expected import CONFIDENCE
 from gangline_core.foresight.run_times import Basis
 from gangline_core.limits.accounting import budget_changes
-from gangline_core.limits.gates import sort_out
+from gangline_core.limits.gates import GATE_CODES, sort_out
 from gangline_core.making_room.losses import BY_CLASS, BY_GUARANTEE, BY_PRIORITY, BY_SERVICE, BY_SLICE
 from gangline_core.pauses.making_way import BY_SWITCH
 from gangline_core.pauses.packing import RULE as PACKING
@@ -18,7 +19,7 @@ from gangline_core.reasons import HINTS, Reason, ReasonCode, hint, sentence
 from gangline_core.scoring.yield_queue import BY_YIELD
 from gangline_core.sharing.regroup import BY_LEASE
 from gangline_core.spec import Dependency
-from gangline_core.telling.explain import CONFIDENCE, GATE_CODES, Book, explain, queue
+from gangline_core.telling.explain import Book, explain, queue
 
 
 def about(world: World, job):

@@ -12,10 +12,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gangline_core.cluster import Node
+from gangline_core.foresight.expected import STOP_MARGIN_MS, Expectation, as_borne_out, as_forecast, unknown_note
 from gangline_core.foresight.forecast import limit_forecast, pool_forecast
 from gangline_core.foresight.outlook import middle_waits
 from gangline_core.foresight.run_times import Basis, RunTimes
-from gangline_core.foresight.start_scores import LEVEL_PERCENT, stated_range
+from gangline_core.foresight.start_scores import stated_range
 from gangline_core.foresight.turn import Turn, laid_out, turn_of
 from gangline_core.groups import BudgetMode, ancestors
 from gangline_core.ids import JobId, NodeId
@@ -23,18 +24,17 @@ from gangline_core.job import Job, JobState
 from gangline_core.limits.accounting import at_renewal, spent
 from gangline_core.limits.amounts import amount_of
 from gangline_core.limits.budgets import BUDGET, ENDLESS, GPU_HOUR, worst_cost
-from gangline_core.limits.gates import Gate
+from gangline_core.limits.gates import GATE_CODES, Gate
 from gangline_core.limits.quota import Ledger, job_amounts
 from gangline_core.limits.rungs import folded
 from gangline_core.making_room.trial import Plan
 from gangline_core.ordering import order
-from gangline_core.reasons import Reason, ReasonCode, sentence
+from gangline_core.reasons import LIMIT_CODES, Reason, ReasonCode, sentence
 from gangline_core.reserving.closures import after_windows
 from gangline_core.seating import wanted_sizes
 from gangline_core.spec import JobSpec, Resources
 from gangline_core.state import PoolState, State
 from gangline_core.table import Table
-from gangline_core.telling.book import CONFIDENCE, GATE_CODES, LIMIT_CODES, STOP_MARGIN_MS, Expectation, unknown_note
 
 NODES_NAMED_MAX = 16
 """Candidate nodes that are named."""
@@ -177,12 +177,7 @@ def _start(table: Table, job: Job, standing: tuple[list[Job], Reason | None], tu
         limited = limit_forecast(state, [job], times=times, now=now, claimed=table.ledger).get(job.id)
         if limited is None:
             return Expectation(note="Nobody can tell when the limit has room again.")
-        return Expectation(
-            from_ms=limited.soonest_ms,
-            to_ms=limited.latest_ms,
-            confidence=CONFIDENCE[Basis.HISTORY],
-            note="Not before the limit has room again.",
-        )
+        return as_forecast(limited, "Not before the limit has room again.", basis=Basis.HISTORY)
     if reason is not None and reason.code in GATE_CODES:
         return Expectation(note=sentence(reason))
     if reason is not None and reason.code == ReasonCode.WINDOW:
@@ -195,21 +190,11 @@ def _start(table: Table, job: Job, standing: tuple[list[Job], Reason | None], tu
     wait_ms = middle_waits(state, job.spec.pool, line, times=times, now=now)[job.id]
     stated = stated_range(pool, job.spec, wait_ms) if wait_ms else None
     if stated is not None:
-        return Expectation(
-            from_ms=now + stated.low_ms,
-            to_ms=now + stated.high_ms,
-            confidence=f"{LEVEL_PERCENT} %",
-            note=f"Rests on how {stated.scores} such forecasts turned out.",
-        )
+        return as_borne_out(stated, f"Rests on how {stated.scores} such forecasts turned out.", now=now)
     start = pool_forecast(state, job.spec.pool, line, times=times, now=now)[job.id]
     if start is None:
         return Expectation(note=unknown_note(state, job.spec.pool, times, now))
-    return Expectation(
-        from_ms=start.soonest_ms,
-        to_ms=start.latest_ms,
-        confidence=CONFIDENCE[start.basis],
-        note="In today's order; it may be earlier when it fits into a gap.",
-    )
+    return as_forecast(start, "In today's order; it may be earlier when it fits into a gap.")
 
 
 def _is_settled(pool: PoolState, state: State) -> bool:

@@ -25,7 +25,7 @@ from gangline_core.limits.gate_memo import GateMemo, Left
 from gangline_core.limits.quota import JOBS, NO_END, Ledger, job_amounts, minimum_sizes
 from gangline_core.limits.rungs import user_rung
 from gangline_core.limits.winnable import Winnable
-from gangline_core.reasons import LIMIT_CODES, Reason
+from gangline_core.reasons import LIMIT_CODES, Reason, ReasonCode
 from gangline_core.scoring import columns as c
 from gangline_core.scoring.columns import Columns, Ints
 from gangline_core.scoring.waiting import Waiting
@@ -38,6 +38,21 @@ _BY_COLUMN = {
     "memory_mib": (2, c.LEAST_MEMORY_MIB),
 }
 """Dimensions of which the columns know what a job asks for at least."""
+GATE_CODES = frozenset(
+    {
+        ReasonCode.DEPENDENCY,
+        ReasonCode.NOT_BEFORE,
+        ReasonCode.GROUP_LIMIT,
+        ReasonCode.USER_LIMIT,
+        ReasonCode.BORROW_LIMIT,
+        ReasonCode.NOT_LENT,
+        ReasonCode.BUDGET_SHORT,
+        ReasonCode.SINGLETON,
+        ReasonCode.DEADLINE,
+        ReasonCode.BUDGET_EXHAUSTED,
+    }
+)
+"""Reasons that the gates give; recorded ones are over when the gates no longer give them."""
 FRONT_MAX = 256
 """Jobs kept out by limits that one round looks at to give them dates."""
 

@@ -2,7 +2,7 @@
 
 Every waiting job has a reason that is true now: gates are judged again on the present state, and what the last round
 found about room is repeated with today's position beside it. An expected start is a range with what it rests on
-(`CONFIDENCE`), or honestly nothing. `Book` is the work that all jobs of one pool share.
+(see `foresight.expected`), or honestly nothing. `Book` is the work that all jobs of one pool share.
 """
 
 from collections.abc import Callable, Iterable
@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from gangline_core.cluster import Policy
 from gangline_core.counted import counted
 from gangline_core.door.arrays import as_written
+from gangline_core.foresight.expected import Expectation
 from gangline_core.ids import JobId
 from gangline_core.job import SLURM_CODES, Job, JobState, TaskState
 from gangline_core.limits.dues import dues_note
@@ -25,9 +26,7 @@ from gangline_core.scoring.ageing import is_overdue, may_go_first, starving_wait
 from gangline_core.spec import gpu_milli_wanted
 from gangline_core.state import State
 from gangline_core.telling.asked_size import asked_size_note
-from gangline_core.telling.book import CONFIDENCE as CONFIDENCE
-from gangline_core.telling.book import GATE_CODES as GATE_CODES
-from gangline_core.telling.book import Book, Expectation
+from gangline_core.telling.book import Book
 from gangline_core.telling.left_to_work import left_to_work_note
 from gangline_core.telling.not_to_be_stopped import not_stopped_note
 from gangline_core.telling.shortfall import Shortfall, shortfall
