@@ -3,13 +3,28 @@
 from collections.abc import Collection, Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gangline_core import ordering
 from gangline_core.equal_runs import run_lengths, run_starts
 from gangline_core.facts import Candidate
 from gangline_core.foresight.run_times import expected_run_ms
 from gangline_core.ids import JobId
-from gangline_core.scoring.columns import ASK, ESTIMATE_S, ID, KIND, LEARNT_MS, LIMIT_S, SHAPE, SINCE, Ints
+from gangline_core.scoring.columns import (
+    ASK,
+    CLASS,
+    ESTIMATE_S,
+    GROUP,
+    ID,
+    KIND,
+    LEARNT_MS,
+    LEVEL,
+    LIMIT_S,
+    PRIORITY,
+    SHAPE,
+    SINCE,
+    Ints,
+)
 from gangline_core.scoring.waiting import Waiting
 
 
@@ -52,19 +67,23 @@ def edges_of(waiting: Waiting, candidates: tuple[Candidate, ...]) -> tuple[JobId
 
 
 def _shorter(waiting: Waiting, rows: Ints, places: Ints) -> Iterator[Ints]:
-    """Places of jobs out of view that may end before a date though all of their shape in view do not.
+    """Places of jobs out of view that may end before a date though all in view that ask for the same do not.
 
-    Dates below limits are passed by what a job says of its time, others by what is expected of jobs like it.
+    Dates below limits are passed by what a job says of its time, others by what is expected of jobs like it; and all by
+    its time limit.
     """
     policy = waiting.policy
     if len(places) == len(rows) or not policy.backfill or not policy.backfill_depth:
         return
+    is_unseen = np.ones(len(rows), dtype=np.bool_)
+    is_unseen[places] = False
+    limits = waiting.field(LIMIT_S)[rows]
+    limited = np.flatnonzero(limits)
+    yield _shortest(limited, limits[limited], waiting.field(ASK)[rows], is_unseen)[: policy.candidates_max]
     is_dated = any(pool.limit_dates for pool in waiting.state.kept.pools.values())
     is_foretold = _tells_apart(waiting)
     if not (is_dated or is_foretold):
         return
-    is_unseen = np.ones(len(rows), dtype=np.bool_)
-    is_unseen[places] = False
     shapes = waiting.field(SHAPE)[rows]
     # Who has a time limit shares it with all of its shape.
     asked = np.flatnonzero(np.isin(shapes, shapes[places]) & (waiting.field(LIMIT_S)[rows] == 0))
@@ -73,12 +92,16 @@ def _shorter(waiting: Waiting, rows: Ints, places: Ints) -> Iterator[Ints]:
     measures = [waiting.field(ESTIMATE_S)[rows[asked]]] if is_dated else []
     measures += [_expected_ms(waiting, rows[asked])] if is_foretold else []
     for lengths in measures:
-        known, length = asked[lengths > 0], lengths[lengths > 0]
-        by_length = known[np.lexsort((known, is_unseen[known], length, shapes[known]))]
-        shortest = by_length[run_starts(shapes[by_length])]
-        chosen = shortest[is_unseen[shortest]]
-        is_unseen[chosen] = False
-        yield np.sort(chosen)[: policy.candidates_max]
+        yield _shortest(asked[lengths > 0], lengths[lengths > 0], shapes, is_unseen)[: policy.candidates_max]
+
+
+def _shortest(known: Ints, lengths: Ints, kinds: Ints, is_unseen: NDArray[np.bool_]) -> Ints:
+    """Of these places the shortest of each kind, where nobody of it in view is as short; they are in view then."""
+    by_length = known[np.lexsort((known, is_unseen[known], lengths, kinds[known]))]
+    shortest = by_length[run_starts(kinds[by_length])]
+    chosen = np.sort(shortest[is_unseen[shortest]])
+    is_unseen[chosen] = False
+    return chosen
 
 
 def _tells_apart(waiting: Waiting) -> bool:
@@ -105,23 +128,36 @@ def _expected_ms(waiting: Waiting, rows: Ints) -> Ints:
 def _unlike(waiting: Waiting, rows: Ints, places: Ints) -> tuple[Ints, int]:
     """Places of jobs out of view that ask for what nobody in view does: of each kind the oldest, oldest first.
 
-    Those in view may all wait for what is full, while what these ask for idles. Of very many kinds as many as are in
-    view have their turn, other ones in the next rounds: the number is that of the rounds until all had it.
+    Those in view may all wait for what is full, while what these ask for idles; or none of them may have others go,
+    and these may. Of very many kinds as many as are in view have their turn, other ones in the next rounds: the number
+    is that of the rounds until all had it.
     """
     if len(places) == len(rows):
         return np.empty(0, dtype=np.int64), 1
-    asks = waiting.field(ASK)[rows]
-    is_seen = np.zeros(int(asks.max()) + 1, dtype=np.bool_)
-    is_seen[asks[places]] = True
-    unseen = np.flatnonzero(~is_seen[asks])
+    kinds = _kinds(waiting)[rows]
+    is_seen = np.zeros(int(kinds.max()) + 1, dtype=np.bool_)
+    is_seen[kinds[places]] = True
+    unseen = np.flatnonzero(~is_seen[kinds])
     if not len(unseen):
         return unseen, 1
     since, ids = (waiting.field(name)[rows[unseen]] for name in (SINCE, ID))
     unseen = unseen[np.lexsort((ids, since))]
-    oldest = np.sort(np.unique(asks[unseen], return_index=True)[1])
+    oldest = np.sort(np.unique(kinds[unseen], return_index=True)[1])
     most = waiting.policy.candidates_max
     begin = waiting.pool.rounds * most % len(oldest) if len(oldest) > most else 0
     return unseen[np.roll(oldest, -begin)[:most]], -(-len(oldest) // most)
+
+
+def _kinds(waiting: Waiting) -> Ints:
+    """A number per job, equal for those who ask for the same and for whom the same others may have to go."""
+    kinds = waiting.field(ASK)
+    if not waiting.policy.preemption:
+        return kinds
+    is_owing = any(group.guaranteed for group in waiting.state.kept.groups.values())
+    for field in (LEVEL, PRIORITY, CLASS, *([GROUP] if is_owing else ())):
+        _, which = np.unique(waiting.field(field), return_inverse=True)
+        kinds = np.unique(kinds * (int(which.max()) + 1) + which, return_inverse=True)[1]
+    return kinds
 
 
 def _numbers(values: Ints) -> Ints:

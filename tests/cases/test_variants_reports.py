@@ -155,3 +155,33 @@ def test_hundreds_of_unlike_jobs_for_a_closed_node_keep_nobody_from_an_open_one(
     assert [ask.starts for ask in late] == [[2], [12]]
     drive.drain("n1", drained=False)
     drive.finish_all()
+
+
+@pytest.mark.parametrize("ordering", ["fifo", "weighted", "fair_share", "priority"])
+@pytest.mark.parametrize("who", [{"group": "a"}, {"group": "b", "priority": 5}])
+def test_behind_more_jobs_than_a_round_looks_at_who_is_owed_or_more_important_gets_in(
+    ordering: str, who: dict[str, Any]
+) -> None:
+    groups = [group("a", guaranteed=gpu_amount(4)), group("b")]
+    drive = Drive(node(gpus=8), groups=groups, policy={"ordering": ordering, "candidates_max": 20})
+    drive.asks_of(4, 0, gpus=2, group="b", run=100)
+    for k in range(50):
+        drive.ask(1, gpus=2, group="b", limit=5000 + k, run=10)
+    late = drive.ask(2, gpus=2, run=10, limit=9999, **who)
+    drive.until(3)
+    assert drive.is_running(late) == [True]
+    assert len(drive.evicted) == 1
+    drive.finish_all()
+
+
+def test_behind_more_jobs_than_a_round_looks_at_who_ends_in_time_still_passes() -> None:
+    drive = Drive(node(gpus=8), policy={"candidates_max": 20})
+    drive.ask(0, gpus=6, run=100, limit=100)
+    head = drive.ask(1, gpus=8, run=10, limit=10)
+    for k in range(50):
+        drive.ask(2, gpus=1, run=10, limit=5000 + k)
+    late = [drive.ask(3, gpus=1, run=10, limit=limit) for limit in (50, 60)]
+    drive.until(4)
+    assert drive.is_running(*late) == [True, True]
+    drive.finish_all()
+    assert head.starts == [100]
