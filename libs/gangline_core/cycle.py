@@ -37,6 +37,8 @@ from gangline_core.pauses.resuming import clear_late, go_on_last, honour_paused,
 from gangline_core.pauses.rotation import rotate
 from gangline_core.placement.why_not import ROOM_CODES
 from gangline_core.reasons import LIMIT_CODES, Reason, ReasonCode
+from gangline_core.refusing.crowd import Crowd
+from gangline_core.refusing.refusals import Refuser, look_again
 from gangline_core.repairing import misses_members, repair
 from gangline_core.reserving.dates_of_the_rest import keep_dates
 from gangline_core.reserving.loose_dates import LooseDates
@@ -50,9 +52,6 @@ from gangline_core.sharing.pairs import Pairs
 from gangline_core.spec import ServiceClass
 from gangline_core.state import State
 from gangline_core.table import Table
-from gangline_core.telling.crowd import Crowd
-from gangline_core.telling.refusals import Refuser
-from gangline_core.telling.second_look import look_again
 
 
 def round_due(state: State, pool: str) -> bool:

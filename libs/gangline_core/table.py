@@ -33,6 +33,7 @@ from gangline_core.placement import doubt_for, placer_for, view_for
 from gangline_core.placement.gang import Seats
 from gangline_core.placement.tenants import beside_tenants, seen_beside_tenants
 from gangline_core.reasons import Reason
+from gangline_core.refusing.recorded import recorded
 from gangline_core.reserving.closures import Closures
 from gangline_core.reserving.promised import Promised
 from gangline_core.reserving.releases import UNKNOWN_MS, Releases, run_ms
@@ -42,7 +43,6 @@ from gangline_core.room.holds import placed_amounts
 from gangline_core.room.rests import Rests
 from gangline_core.seating import Asked, Seating, unless_hopeless
 from gangline_core.state import OpenRound, State, task_amounts
-from gangline_core.telling.recorded import recorded
 
 ROUND_TASKS_MAX = 1_000
 """Tasks placed in one round; the next round follows at once, so that no decision takes long or grows large."""

@@ -7,7 +7,7 @@ from tests.make import World, group, node, spec
 
 from gangline_core.job import JobState
 from gangline_core.making_room import preemption
-from gangline_core.telling.crowd import Crowd
+from gangline_core.refusing.crowd import Crowd
 
 POLICIES = {
     "dates": {"ordering": "fifo", "preemption": False, "backfill_depth": 1},

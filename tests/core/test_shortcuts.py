@@ -21,12 +21,12 @@ from gangline_core.limits import gates
 from gangline_core.making_room import preemption
 from gangline_core.making_room.cheapest import plan_cost
 from gangline_core.making_room.preemption import Preemptor
+from gangline_core.refusing.crowd import Crowd
+from gangline_core.refusing.refusals import Refuser
 from gangline_core.reserving.releases import Releases
 from gangline_core.reserving.windows import Window
 from gangline_core.spec import JobSpec, ServiceClass
 from gangline_core.state import State, decode_snapshot, encode_snapshot
-from gangline_core.telling.crowd import Crowd
-from gangline_core.telling.refusals import Refuser
 from gangline_core.wake import next_wake_ms
 
 POOL = "default"

@@ -1,1 +1,1 @@
-"""Why a job stands where it stands, and what it lacks."""
+"""Why a job stands where it stands, what it lacks, and when it may start."""

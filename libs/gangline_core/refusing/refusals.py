@@ -12,6 +12,7 @@ from gangline_core.making_room.yielding import passes_above
 from gangline_core.placement.gang import Gang
 from gangline_core.placement.why_not import ROOM_CODES, why_not
 from gangline_core.reasons import Reason, ReasonCode
+from gangline_core.refusing.recorded import EXACT_MAX
 from gangline_core.reserving.closures import window_reason
 from gangline_core.reserving.releases import UNKNOWN_MS
 from gangline_core.reserving.reserve import reserved_reason
@@ -22,6 +23,10 @@ Asking = tuple[int, tuple[JobId, ...], int | None, tuple[NodeId, ...], tuple[int
 """What is asked, whom the job may not have evicted, above which queue others that checkpoint make way for it, which
 nodes are closed to it, how many dates it is expected to end before, and until when others must be gone for it."""
 BESIDE_LOOSE_DATES = 2
+OUTLIVED = frozenset({ReasonCode.RESERVED, ReasonCode.WINDOW})
+"""What says that there is room but for something else, which is false when there is none."""
+LASTING = frozenset({ReasonCode.NO_ELIGIBLE_NODE, ReasonCode.NO_LABEL, ReasonCode.POSTPONED})
+"""What nobody's start changes, and what was not searched to its end."""
 
 
 class Refuser:
@@ -206,3 +211,25 @@ class Refuser:
             self._starts_ms = sorted([*self._elsewhere, *own, *(date.start_ms for date in table.limit_dates)])
             self._before.clear()
         return self._starts_ms
+
+
+def look_again(table: Table) -> None:
+    """Refusals of a round in which somebody started after one are those that the room at its end gives.
+
+    Who may not pass a reservation, or would run into a window, may lack plain room by then, and of what is free there
+    is less. One more round would say so, but none follows as long as nothing else happens. Those told after the last
+    start are looked at as well: equal jobs were told what the first of them was. Numbers of a crowd that lacks GPUs may
+    be those of before.
+    """
+    if not table.refused_before:
+        return
+    refuser = Refuser(table)
+    changing = ROOM_CODES - LASTING
+    if len(table.refused) > EXACT_MAX:
+        changing -= {ReasonCode.INSUFFICIENT_GPUS}
+    for place, (job, told) in enumerate(table.refused):
+        if told.code not in changing and told.code not in OUTLIVED:
+            continue
+        reason = refuser.anew(job, told)
+        if reason.code in ROOM_CODES or told.code in OUTLIVED:
+            table.refused[place] = job, reason

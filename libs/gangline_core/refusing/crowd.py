@@ -17,11 +17,11 @@ from gangline_core.making_room.service_order import anybody_sank_below, orders_b
 from gangline_core.making_room.short import goes_by_service_alone
 from gangline_core.making_room.victims import may_shrink_somebody
 from gangline_core.reasons import Reason
+from gangline_core.refusing.refusals import Refuser
 from gangline_core.reserving.reserve import Reserver
 from gangline_core.scoring import columns as c
 from gangline_core.spec import ServiceClass
 from gangline_core.table import Table
-from gangline_core.telling.refusals import Refuser
 
 
 class Crowd:
