@@ -11,13 +11,14 @@ from gangline_core.counted import counted
 from gangline_core.door.arrays import as_written, label
 from gangline_core.fold import Message
 from gangline_core.ids import JobId
-from gangline_core.job import ENDS, Job, JobState, Task
+from gangline_core.job import ENDS, Job, JobState, Outcome, Task
 from gangline_core.reason_words import told_rule
 from gangline_core.reasons import sentence
 from gangline_core.state import State
 from gangline_core.step import Step
 
 NODES_SHOWN = 4
+ENDED_BY_ITSELF = (Outcome.SUCCEEDED, Outcome.FAILED, JobState.SUCCEEDED, JobState.FAILED)
 
 
 class Happening(Struct, frozen=True):
@@ -54,10 +55,11 @@ def happenings(state: State, message: Message, step: Step, job: Job, stood: str)
         for what in _of_round(state, fact, job, stood=stood, states={moved.after for moved in moves})
     ]
     decided = [fact for fact in message.facts if isinstance(fact, f.RoundDecided | f.ShareDecided)]
+    is_told = bool(told)
     for moved in moves:
         if moved.after == JobState.STARTING:
             told.append(_placed(state, job, decided))
-        elif not told and (what := _moved(state, job, moved.before, moved.after)):
+        elif not is_told and (what := _moved(state, job, moved.before, moved.after)):
             told.append(what)
     return [Happening(seq=message.seq, at=message.at, what=what) for what in told]
 
@@ -121,8 +123,10 @@ def _moved(state: State, job: Job, before: JobState | None, after: JobState) -> 
     if after in ENDS:
         return f"ended ({after.value}): {words}"
     match before, after:
+        case _, JobState.STOPPING if (job.outcome or job.state) in ENDED_BY_ITSELF:
+            return ""  # Its end says the same as soon as its room is free.
         case _, JobState.STOPPING | JobState.PAUSED:
-            return f"{'told to stop' if after == JobState.STOPPING else 'paused'}: {words}"
+            return f"{'stopped' if after == JobState.STOPPING else 'paused'}: {words}"
         case JobState.STOPPING, JobState.WAITING:
             return "waited again"
         case JobState.PAUSED, JobState.RUNNING:

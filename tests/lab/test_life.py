@@ -6,6 +6,7 @@ from tests.lab.logged import LoggedWorld
 from tests.make import node, spec
 
 from gangline_core import elasticity
+from gangline_core import facts as f
 from gangline_core.ids import JobId
 from gangline_lab.past_words import why_lines
 from gangline_lab.why import why
@@ -64,4 +65,21 @@ def test_how_it_ended_is_told(tmp_path: Path) -> None:
     world = LoggedWorld(node("n1", gpus=1))
     job = world.submit_running(spec(gpus=1), "n1")
     world.finish(job)
-    assert life(world, job, tmp_path / "a")[-1] == "ended (succeeded): All tasks ended with code 0."
+    assert life(world, job, tmp_path / "a")[1:] == ["ended (succeeded): All tasks ended with code 0."]
+
+
+def test_an_end_that_one_message_tells_whole_is_told_once(tmp_path: Path) -> None:
+    world = LoggedWorld(node("n1", gpus=1))
+    job = world.submit_running(spec(gpus=1), "n1")
+    task = world.tasks(job)[0].id
+    ended = f.TaskExited(task=task, cause=f.ExitCause.EXITED, exit_code=0)
+    world.tell(world._agent(world.tasks(job)[0]), ended, f.GpusEmpty(tasks=(task,)))
+    assert life(world, job, tmp_path / "a")[1:] == ["ended (succeeded): All tasks ended with code 0."]
+
+
+def test_a_stop_that_somebody_asked_for_is_told_with_who_it_was(tmp_path: Path) -> None:
+    world = LoggedWorld(node("n1", gpus=1))
+    job = world.submit_running(spec(gpus=1), "n1")
+    world.cancel(job).stop_all()
+    told = life(world, job, tmp_path / "a")[1:]
+    assert told == ["stopped: Cancelled by ada.", "ended (cancelled): Cancelled by ada."]
