@@ -2,7 +2,7 @@
 
 Room that is expected to come back by then is what the reservation counts on: who makes room there sooner makes it for
 the reserved job. Whatever the reservation leaves, and what would come back only later, others may be given; so may what
-jobs without a time limit have: of those nobody knows whether they end by then.
+jobs have that neither have a time limit nor are like others that ran: of those nobody knows whether they end by then.
 """
 
 from collections.abc import Iterable, Sequence
@@ -61,8 +61,9 @@ class Promised:
         return frozenset(kept)
 
     def _goes(self, job: Job, task: Task, until_ms: int) -> bool:
-        """True for what will be gone by then, for all that is said of it."""
-        return task.id in self._going or (bool(job.spec.time_limit_s) and expected_end_ms(task, job) <= until_ms)
+        """True for what will be gone by then, for all that is said of it: by the same it may have passed the date."""
+        is_known = bool(job.spec.time_limit_s or job.expected_ms)
+        return task.id in self._going or (is_known and expected_end_ms(task, job) <= until_ms)
 
 
 def has_all(room: Room, row: int, task: Task) -> bool:
