@@ -1,4 +1,4 @@
-"""A progress bar for a terminal, with the time that is left; silence where nobody watches."""
+"""A progress bar for a terminal, with the time that is left; elsewhere a line each minute, for who reads a log."""
 
 import time
 from collections.abc import Callable
@@ -7,6 +7,8 @@ from typing import TextIO
 WIDTH = 30
 SURE_S, SURE_PERCENT = 5.0, 2
 """After so much of both it is said how long the rest takes."""
+LINE_S = 60.0
+"""Between two lines where there is no terminal; what takes less says nothing."""
 
 
 def _seconds() -> float:
@@ -17,21 +19,32 @@ class Bar:
     """One line that fills; redrawn when its percentage changes."""
 
     def __init__(self, stream: TextIO, label: str, seconds: Callable[[], float] = _seconds) -> None:
-        """Draws on the stream only if it is a terminal."""
+        """Draws on the stream if it is a terminal, and writes lines otherwise."""
         self._stream = stream
         self._label = label
         self._shown = stream.isatty()
         self._percent = -1
         self._seconds = seconds
-        self._began_s = seconds()
+        self._began_s = self._told_s = seconds()
 
     def __call__(self, done: int, total: int) -> None:
         """So much of so much is done."""
         percent = 100 * done // total if total else 100
-        if not self._shown or percent == self._percent:
+        if percent == self._percent:
             return
         self._percent = percent
+        if not self._shown:
+            self._tell()
+            return
         self._stream.write(f"\r{self._label} [{filled(percent / 100, WIDTH)}] {percent:3d}%{self._left()}\x1b[K")
+        self._stream.flush()
+
+    def _tell(self) -> None:
+        now_s = self._seconds()
+        if now_s - self._told_s < LINE_S or self._percent >= 100:
+            return
+        self._told_s = now_s
+        self._stream.write(f"{self._label}: {self._percent} %{self._left()}\n")
         self._stream.flush()
 
     def _left(self) -> str:
@@ -44,7 +57,7 @@ class Bar:
 
     def close(self) -> None:
         """Take the line away again."""
-        if self._percent >= 0:
+        if self._shown and self._percent >= 0:
             self._stream.write("\r\x1b[K")
             self._stream.flush()
 

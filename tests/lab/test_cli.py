@@ -143,6 +143,13 @@ def test_a_bar_is_drawn_on_a_terminal_only_and_says_how_long_the_rest_takes() ->
     bar(10, 10)
     assert "100%" in screen.text
     assert screen.text.count("left") == 1
+    screen = Screen(terminal=False)
+    clock = iter((0.0, 30.0, 70.0, 70.0, 100.0))
+    bar = Bar(screen, "what-if", lambda: next(clock))  # type: ignore[arg-type]  # the same
+    for tenth in (1, 2, 3):
+        bar(tenth, 10)
+    bar.close()
+    assert screen.text == "what-if: 20 %, about 5 min left\n", "a line each minute, for who reads a log"
 
 
 def test_work_in_steps_is_refused_without_speeds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
