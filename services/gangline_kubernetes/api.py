@@ -76,6 +76,11 @@ class RefusedError(Exception):
         return self.code == 422 and "metadata.uid" in self.message
 
     @property
+    def is_for_lack_of_rights(self) -> bool:
+        """True when it is we who may not do that, whatever it is about."""
+        return self.code == 403 and "cannot" in self.message and " in API group " in self.message
+
+    @property
     def is_too_large(self) -> bool:
         """True when the request, or what would become of its object, is more than the server or its store takes.
 

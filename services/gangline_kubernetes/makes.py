@@ -1,6 +1,7 @@
 """From an order to its start: where the pod belongs, which devices it gets, and what it needs beside itself."""
 
 import asyncio
+import logging
 from collections.abc import Mapping
 
 from msgspec.structs import replace
@@ -9,9 +10,11 @@ from gangline_core.ids import JobId, TaskId
 from gangline_core.job import JobState
 from gangline_kit.carrying.known import Order
 from gangline_kit.carrying.sealed import sealed_values
+from gangline_kit.errors import TemporaryError
 from gangline_kit.service import Site
 from gangline_kubernetes.adoption import is_gated
 from gangline_kubernetes.api import Api, RefusedError, path_of
+from gangline_kubernetes.broods import NoPodError
 from gangline_kubernetes.config import Config, DeviceMode
 from gangline_kubernetes.desk import Desk
 from gangline_kubernetes.devices import Claim
@@ -25,9 +28,11 @@ from gangline_kubernetes.nursery import Nursery
 from gangline_kubernetes.objects import Pod
 from gangline_kubernetes.owners import Owners
 from gangline_kubernetes.ownership import LABEL_OWNER, LABEL_PODS
-from gangline_kubernetes.starts import Start, decode_pod
+from gangline_kubernetes.starts import TRIES_MAX, Start, decode_pod, passes
 from gangline_wire.seal import PLACEHOLDER, unseal_text
 from gangline_wire.streams import SECRETS
+
+log = logging.getLogger(__name__)
 
 SECURITY = "pod-security.kubernetes.io/enforce"
 """Label of a namespace: what it lets pods do."""
@@ -75,12 +80,34 @@ class Maker:
         return replace(home, is_restricted=level == "restricted")
 
     async def make(self, order: Order) -> Start:
-        """The start of one task.
+        """The start of one task; what keeps us from it for a while is waited for.
 
         Raises:
-            RefusedError: the job's Secret cannot be made.
-            TemporaryError: the bus or the server did not answer.
+            NoPodError: there is no pod for it, or nobody wants it any more.
+            RefusedError: what it needs cannot be made, such as the job's Secret.
+            TemporaryError: the bus or the server did not answer for very long.
         """
+        why, forbidden = "", 0
+        for number in range(1, TRIES_MAX + 1):
+            try:
+                return await self._made(order)
+            except RefusedError as error:
+                forbidden += error.is_for_lack_of_rights
+                if not passes(error, forbidden):
+                    raise
+                why = str(error)
+            except NoPodError:
+                raise
+            except TemporaryError as error:
+                why = str(error)
+            log.info("what task %s needs: %s; again soon", order.task.id, why)
+            await self._api.pause(number)
+            known = self._follower.state.kept.tasks.get(order.task.id)
+            if known is None or known.stop:
+                raise NoPodError(why)
+        raise TemporaryError(why)
+
+    async def _made(self, order: Order) -> Start:
         home, task = self.home(order), order.task
         adopted = await self._adopted(order)
         is_dra = self._config.mode is DeviceMode.DRA

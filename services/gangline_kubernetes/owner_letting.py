@@ -10,6 +10,7 @@ from gangline_core.spec import JobSpec
 from gangline_core.state import State
 from gangline_kit.carrying.environment import role_of
 from gangline_kit.carrying.known import Order
+from gangline_kit.errors import TemporaryError
 from gangline_kit.service import Site
 from gangline_kubernetes.adoption import is_gated
 from gangline_kubernetes.api import Api, RefusedError
@@ -126,13 +127,13 @@ class Letting:
         is_here = self.released.get(order.job.id) == order.job.attempt
         if not is_here and order.task.placed_ms < self.since_ms and not is_suspended(kind, found):
             # Whoever led before us let it go.
-            is_here = bool(self.released.setdefault(order.job.id, order.job.attempt))
+            self.released[order.job.id] = order.job.attempt
+            is_here = True
         if not is_here:
             mine = await self._ask(kind, found)
             if isinstance(mine, JobSpec) and shape_of(mine) != shape_of(order.job.spec):
                 raise self._unfit(order, OTHER)
-            self.released[order.job.id] = order.job.attempt
-            await self._let_go(kind, found, order)
+            await self._release(kind, found, order)
         elif role_of(order).is_elastic:
             await self._resize(kind, found, order.job.id)
         spec = order.job.spec
@@ -149,6 +150,8 @@ class Letting:
                     self._check(order, pod)
                     self.taken[pod.metadata.uid] = order.task.id
                     return pod
+            if self.released.get(order.job.id) != order.job.attempt:
+                raise TemporaryError("its owner could not be let go")
             await self._site.clock.sleep(POD_S)
         why = f"its owner made no pod for it within {POD_S_MAX:.0f} s"
         if not self._is_wanted(order):
@@ -203,6 +206,18 @@ class Letting:
             if self.task_of(pod) not in (None, order.task.id)
         }
         return seat if seat not in taken else next(k for k in range(len(taken) + 1) if k not in taken)
+
+    async def _release(self, kind: OwnerKind, found: OwnerObject, order: Order) -> None:
+        """Let the owner go once, for all tasks of the attempt; errors as `_let_go`."""
+        self.released[order.job.id] = order.job.attempt
+        try:
+            await self._let_go(kind, found, order)
+        except NoPodError:
+            raise
+        except (RefusedError, TemporaryError):
+            # Else nobody would let it go at the next try.
+            self.released.pop(order.job.id, None)
+            raise
 
     async def _let_go(self, kind: OwnerKind, found: OwnerObject, order: Order) -> None:
         """Let the owner make its pods: so many of each part, and those that others bind with our gate.

@@ -86,7 +86,7 @@ class Starter:
         if order.task.gpus and self._config.mode is DeviceMode.COUNT and order.task.gpu_milli % 1000:
             return Refusal(ExitCause.START_FAILED, "mode count cannot share a GPU; use mode annotation or dra")
         is_one_write = start.adopted is None and self._config.mode is not DeviceMode.DRA
-        why = "the API server does not answer"
+        why, forbidden = "the API server does not answer", 0
         for number in range(1, TRIES_MAX + 1):
             if is_one_write and self._is_away():
                 # Nothing was made, so it may be made somewhere else.
@@ -98,7 +98,8 @@ class Starter:
                     return await self._bind(start, start.adopted)
                 return await self._create(start)
             except RefusedError as error:
-                if not _passes(error, number):
+                forbidden += error.is_for_lack_of_rights
+                if not passes(error, forbidden):
                     if start.adopted is not None and start.claims:
                         await self._allocator.take_back(start.adopted, start.claims)
                     return _judged(error)
@@ -333,17 +334,17 @@ def _let_go(meta: Meta) -> dict[str, Any]:
     return change
 
 
-def _passes(error: RefusedError, number: int) -> bool:
+def passes(error: RefusedError, forbidden: int) -> bool:
     """True for a refusal that ends by itself, and that is not the job's fault.
 
-    A namespace that was just made gets its service account in a moment, a server that has too much to do has time
-    again, and credentials and rights of ours are made anew where they are upgraded. Rights may also be kept from us
-    for good, so those are waited for only a while.
+    A namespace that was just made gets its service account in a moment, a server that has too much to do, or whose
+    store does not answer, is well again some time, and credentials and rights of ours are made anew where they are
+    upgraded. Rights may also be kept from us for good, so after so many tries that were forbidden it does not pass.
     """
-    if error.code in (401, 429):
+    if error.code in (401, 429) or (error.code >= 500 and not error.is_too_large):
         return True
-    if error.code == 403 and "cannot" in error.message and " in API group " in error.message:
-        return number < RIGHTS_TRIES_MAX
+    if error.is_for_lack_of_rights:
+        return forbidden < RIGHTS_TRIES_MAX
     return error.code == 403 and "service account" in error.message and "not found" in error.message
 
 
