@@ -6,6 +6,12 @@ from gangline_gateway.routes import ROUTES
 from gangline_gateway.table import Route
 from gangline_wire.limits import LIMITS
 
+EXAMPLE = """\
+```console
+$ curl -sS "$GANGLINE_URL/v1/jobs" -H "Authorization: Bearer $GANGLINE_TOKEN" -H 'Content-Type: application/json' \\
+    -d '{"name": "train", "gpus": 1, "command": ["python", "train.py"]}'
+```"""
+
 
 def page() -> str:
     """The page."""
@@ -14,6 +20,9 @@ def page() -> str:
         "Version 1, JSON in and out. Send the token as `Authorization: Bearer ...`. A running gateway serves the whole "
         "description as OpenAPI 3.1 at `/openapi.json`, drawn from the same table as this page. Submits take an "
         "`Idempotency-Key`: a repeat gets the first answer. A job's body is a [job file](job-file.md).",
+        EXAMPLE,
+        "Bodies are JSON and say so in `Content-Type`. `gangline token issue` makes tokens; the first administrator's "
+        "stands in `admin.token` of the data folder that `gangline up` prints.",
         "## Routes",
         table(("Route", "Does", "Query", "Answers"), map(route_row, ROUTES)),
         "## Problems",
