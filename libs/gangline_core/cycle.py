@@ -240,7 +240,7 @@ class _Placing:
     def _refuse(self, job: Job, reason: Reason) -> bool:
         """The job waits on, and may get a date; False where others should stand back or give it their claim."""
         table = self._table
-        if self._back.would_help(table, self._preemptor, (job, reason), self._order):
+        if self._back.would_help(table, self._preemptor, job, reason, self._order):
             return False
         table.refuse(job, reason)
         if reason.code in CAUSES and self._overtakes.would_help(table, job, is_limited=reason.code in LIMIT_CODES):

@@ -302,15 +302,14 @@ def _why_not(table: Table, job: Job, beneficiary: Job) -> str:
     if job.id in beneficiary.yielded_to:
         return "it had this job evicted for itself before"
     if theirs == mine and job.spec.checkpoints and (above := passes_above(table, beneficiary)) is not None:
-        return _why_it_keeps_its_room(state, job, policy, (at, above))
+        return _why_it_keeps_its_room(state, job, policy, at=at, above=above)
     if theirs < mine or job.service_class == "opportunistic":
         return "its group is guaranteed what it held, it held nothing that helps, or it is sheltered"
     return f"its priority {theirs} is not below {mine}, and no other rule applied"
 
 
-def _why_it_keeps_its_room(state: State, job: Job, policy: Policy, asked: tuple[int, int]) -> str:
+def _why_it_keeps_its_room(state: State, job: Job, policy: Policy, *, at: int, above: int) -> str:
     """Why a job that checkpoints does not make way, at that time, for one in this queue that is as important."""
-    at, above = asked
     had = attained(state, job, at)
     if had < share(policy):
         return f"it had not had its share of {policy.yield_after_gpu_s} GPU-seconds"

@@ -99,7 +99,7 @@ def foretell(state: State, spec: JobSpec, now: int) -> Foretold:
         effects=_effects(state, job, turn, now),
         nodes=tuple((seats or sorted(suitable))[:NODES_NAMED_MAX]),
         nodes_suitable=len(suitable),
-        start=_start(table, job, (ahead, reason), turn),
+        start=_start(table, job, turn, ahead=ahead, reason=reason),
         cost=-1 if cost >= ENDLESS else cost,
     )
 
@@ -165,9 +165,9 @@ def _is_above(path: str, group: str) -> bool:
     return not path or group == path or group.startswith(f"{path}/")
 
 
-def _start(table: Table, job: Job, standing: tuple[list[Job], Reason | None], turn: Turn) -> Expectation:
+def _start(table: Table, job: Job, turn: Turn, *, ahead: list[Job], reason: Reason | None) -> Expectation:
     """When it would start, behind those ahead of it that could start at all."""
-    (ahead, reason), state, now = standing, table.state, table.now
+    state, now = table.state, table.now
     if job.spec.hold:
         return Expectation(note="It starts no earlier than somebody releases it.")
     if turn.plan is not None and reason == turn.reason:

@@ -12,7 +12,7 @@ from gangline_core.job import Job
 from gangline_core.making_room.trial import Plan
 from gangline_core.placement.why_not import why_not
 from gangline_core.reasons import Reason
-from gangline_core.reserving.closures import window_reason
+from gangline_core.refusing.refusals import window_in_the_way
 from gangline_core.reserving.passing import may_pass
 from gangline_core.reserving.reserve import reserved_reason
 from gangline_core.room.capacity import Room
@@ -43,7 +43,7 @@ def turn_of(layout: Layout, job: Job) -> Turn:
     found = find_seats(table.seating, job, room)
     if isinstance(found, Found):
         return Turn(found=found)
-    reason = found or _window(table, job, room) or _lack(table, job, room)
+    reason = found or window_in_the_way(table, job, room) or _lack(table, job, room)
     return Turn(plan=layout.preemptor.plan(job), reason=reason)
 
 
@@ -69,12 +69,3 @@ def _lack(table: Table, job: Job, room: Room) -> Reason:
     if room is not table.room and table.seating.placer(table.room, gang) is not None:
         return reserved_reason(table)
     return why_not(table.seating.view(table.room, gang), gang)
-
-
-def _window(table: Table, job: Job, room: Room) -> Reason | None:
-    """The dated capacity that is in the way, if the job would fit without it."""
-    if not table.seating.closures.nodes(job.spec):
-        return None
-    open_gang = replace(table.seating.least(job).gang, excluded=job.spec.exclude_nodes)
-    fits = table.seating.placer(room, open_gang) is not None
-    return window_reason(table.state, job.spec, table.now) if fits else None

@@ -222,9 +222,8 @@ class StandingBack:
                     before[other].discard(ready.job)
         return [*ordered, *later]
 
-    def would_help(self, table: Table, preemptor: Preemptor, refused: tuple[Job, Reason], order: Order) -> bool:
+    def would_help(self, table: Table, preemptor: Preemptor, job: Job, reason: Reason, order: Order) -> bool:
         """True when the round should be decided anew, with weaker candidates behind this one that was refused."""
-        job, reason = refused
         if len(table.placements) <= order.claimed or self._looks >= LOOKS_MAX or reason.code not in UNSTARTED:
             return False
         if not (table.policy.preemption and may_take(job.spec)) or len(self._behind) >= STEPS_MAX:

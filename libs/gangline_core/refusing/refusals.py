@@ -9,7 +9,6 @@ from gangline_core.job import Job
 from gangline_core.making_room.in_time import starts_until_ms
 from gangline_core.making_room.service_order import orders_by_service
 from gangline_core.making_room.yielding import passes_above
-from gangline_core.placement.gang import Gang
 from gangline_core.placement.why_not import ROOM_CODES, why_not
 from gangline_core.reasons import Reason, ReasonCode
 from gangline_core.refusing.recorded import EXACT_MAX
@@ -120,8 +119,8 @@ class Refuser:
         key = self._key(job, room)
         reason = self._no_room.get(key)
         if reason is None or key[1] == BESIDE_LOOSE_DATES:
-            gang = self._table.seating.least(job).gang
-            reason = self._no_room[key] = self._share(self._window(job, gang, room) or self._why(gang, room))
+            found = window_in_the_way(self._table, job, room) or self._why(job, room)
+            reason = self._no_room[key] = self._share(found)
         return reason
 
     def anew(self, job: Job, told: Reason) -> Reason:
@@ -145,17 +144,8 @@ class Refuser:
         which = 0 if room is table.room else 1 if room is table.guarded else BESIDE_LOOSE_DATES
         return table.seating.number(job), which, table.seating.closures.nodes(job.spec)
 
-    def _window(self, job: Job, gang: Gang, room: Room) -> Reason | None:
-        """The dated capacity that is in the way, if the job would fit without it."""
-        table = self._table
-        if not table.seating.closures.nodes(job.spec):
-            return None
-        open_gang = replace(gang, excluded=job.spec.exclude_nodes)
-        fits = table.seating.placer(room, open_gang) is not None
-        return window_reason(table.state, job.spec, table.now) if fits else None
-
-    def _why(self, gang: Gang, room: Room) -> Reason:
-        table = self._table
+    def _why(self, job: Job, room: Room) -> Reason:
+        table, gang = self._table, self._table.seating.least(job).gang
         if room is not table.room and table.seating.placer(table.room, gang) is not None:
             return reserved_reason(table)
         if (doubt := table.seating.doubt(room, gang)) is not None:
@@ -233,3 +223,12 @@ def look_again(table: Table) -> None:
         reason = refuser.anew(job, told)
         if reason.code in ROOM_CODES or told.code in OUTLIVED:
             table.refused[place] = job, reason
+
+
+def window_in_the_way(table: Table, job: Job, room: Room) -> Reason | None:
+    """The dated capacity without which the job would fit; None where it would not, or none closes nodes to it."""
+    if not table.seating.closures.nodes(job.spec):
+        return None
+    open_gang = replace(table.seating.least(job).gang, excluded=job.spec.exclude_nodes)
+    fits = table.seating.placer(room, open_gang) is not None
+    return window_reason(table.state, job.spec, table.now) if fits else None
