@@ -291,17 +291,18 @@ class Table:
     ) -> None:
         """Keep a claim's room: others get no more than is free both before and after its victims are gone.
 
-        A task that two claims wait for leaves to the second what the first does not take; that of `others` is not its.
+        A task that two claims wait for leaves to the second what the first does not take; no room of `others` is its.
         What goes for a claim and what the claim takes never count at once below a limit, so the larger of both does.
         """
         tasks = {name: self.state.kept.tasks[name] for name in alive if name not in self.leaving}
-        left = self.rests.take(alive, but=others)
+        left = self.rests.take(alive)
         counted = parts = going_parts(self, [task for name, task in tasks.items() if name not in others])
         if others or self.ceded:
             counted = going_parts(self, [task for name, task in tasks.items() if name not in self.ceded])
+        going = [*parts, *(rest.part for rest in left if rest.part.id not in others)]
         for room in (self.room, self.guarded):
             if room is not None:
-                room.keep_both([*parts, *(rest.part for rest in left)], claim.placement.tasks)
+                room.keep_both(going, claim.placement.tasks)
         self.rests.leave(claim, [*whole(parts), *left], amounts)
         self.promised.take(claim.placement.tasks)
         self.held.append(Held(claim=claim, alive=alive))

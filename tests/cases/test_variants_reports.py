@@ -185,3 +185,20 @@ def test_behind_more_jobs_than_a_round_looks_at_who_ends_in_time_still_passes() 
     assert drive.is_running(*late) == [True, True]
     drive.finish_all()
     assert head.starts == [100]
+
+
+def test_what_a_far_victim_gives_back_below_a_limit_is_counted_for_each_heir_and_keeps_no_other_from_its_room() -> None:
+    nodes = [node("n1", gpus=1), node("n2", gpus=1, model="V100"), node("n3", gpus=1, model="H100")]
+    drive = Drive(*nodes, groups=[group("q", limit=gpu_amount(2))])
+    drive.ask(0, gpus=1, gpu_models=("A100",), group="q", run=1000, stop=30)
+    drive.ask(0, gpus=1, gpu_models=("H100",), group="q", run=1000, stop=5)
+    near = drive.ask(10, gpus=0.5, gpu_models=("A100",), group="q", level="high", run=100)
+    far = drive.ask(11, gpus=0.5, gpu_models=("V100",), group="q", level="high", run=100)
+    other = drive.ask(12, gpus=1, gpu_models=("H100",), group="q", level="high", run=100)
+    drive.until(20)
+    assert drive.is_running(other) == [True]
+    assert other.starts == [17]
+    drive.until(45)
+    assert near.starts == far.starts == [40]
+    assert len(drive.evicted) == 2
+    drive.finish_all()

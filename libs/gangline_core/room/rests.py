@@ -1,6 +1,6 @@
 """What those who go for a claim leave beside what it takes: a second may wait for that, so that nobody more goes."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -100,9 +100,9 @@ class Rests:
         """Everything that is left, in the order of the tasks' names."""
         return [self._left[name] for name in sorted(self._left)]
 
-    def take(self, names: Iterable[TaskId], *, but: Collection[TaskId] = ()) -> list[Rest]:
-        """What is left of these, which is the next claim's now."""
-        return [self._left.pop(name) for name in names if name in self._left and name not in but]
+    def take(self, names: Iterable[TaskId]) -> list[Rest]:
+        """What is left of these, which is the next claim's now; what that leaves in turn it says itself."""
+        return [self._left.pop(name) for name in names if name in self._left]
 
     def leave(self, claim: Claim, going: Iterable[Rest], taken: Mapping[str, int]) -> None:
         """These go for a claim that counts with so much; without those of its own job, whose sizes say who has them.
