@@ -91,6 +91,11 @@ def test_a_negative_number_is_told_to_be_one(tmp_path: Path) -> None:
         read_trace("")
 
 
+def test_a_file_of_machines_that_is_not_there_is_said_not_to_be_there() -> None:
+    with pytest.raises(FleetError, match="there is no file 'machines.yaml'"):
+        read_fleet("machines.yaml")
+
+
 def test_digits_of_other_scripts_name_no_machines() -> None:
     with pytest.raises(FleetError, match="neither machines such as"):
         read_fleet("٢x8xV100")

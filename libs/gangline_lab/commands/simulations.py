@@ -170,7 +170,7 @@ def _check_names(names: list[str]) -> None:
 def told_trace(trace: Workload) -> Workload:
     """The trace; what its reader left out is said on standard error."""
     if trace.left_out:
-        said = ", ".join(f"{count} {why}" for why, count in sorted(trace.left_out.items()))
+        said = ", ".join(f"{why} ({count:,})" for why, count in sorted(trace.left_out.items()))
         sys.stderr.write(f"gangline lab: left out of {trace.name}: {said}\n")
     if not trace.arrivals:
         raise TraceError("no job is left of it to simulate", file=trace.name)

@@ -80,6 +80,8 @@ def read_fleet(text: str) -> Fleet:
         return fleet_of(tuple(NodeKind(count=one.count, gpus=one.gpus, model=one.model) for one in short))
     path = Path(text)
     if not path.is_file():
+        if "/" in text or path.suffix in (".yaml", ".yml", ".json"):
+            raise FleetError(f"there is no file {text!r}")
         raise FleetError(f"{text!r} is neither machines such as 64x8xV100, nor openb, nor a YAML file")
     return _from_yaml(path)
 
