@@ -24,7 +24,8 @@ from gangline_core.making_room.lowering import with_lowered
 from gangline_core.making_room.short import is_short
 from gangline_core.making_room.trial import Plan, Trial, at_least, counts_for, freed_below, helpful, limited_above
 from gangline_core.making_room.victim_sets import cheapest_set, first_of
-from gangline_core.making_room.victims import CONSIDERED_MAX, Victims, may_evict_somebody, may_shrink_somebody
+from gangline_core.making_room.victims import Victims, may_shrink_somebody
+from gangline_core.making_room.who_may_go import CONSIDERED_MAX, may_evict_somebody
 from gangline_core.placement.gang import Seats
 from gangline_core.placement.together import Work
 from gangline_core.reserving.passing import holds_against, may_pass
