@@ -14,7 +14,7 @@ from gangline_core.job import JobState
 from gangline_core.placement.best_fit import best_fit
 from gangline_core.placement.gang import gang_of
 from gangline_core.reasons import ReasonCode
-from gangline_core.spec import Pausing, ServiceClass
+from gangline_core.spec import Pausing
 
 
 def owed(path: str, gpus: float):
@@ -427,10 +427,13 @@ def test_who_gave_up_waiting_for_victims_is_told_so_although_no_round_has_it_in_
     drive = Drive(node(), policy={"candidates_max": 1})
     drive.ask(0, gpus=8, stop=10_000, grace_s=5, run=10_000)
     high = drive.ask(10, gpus=8, priority=50)
-    first = drive.ask(12, gpus=8, priority=99, service_class=ServiceClass.OPPORTUNISTIC)
+    first = drive.ask(12, gpus=8, priority=50)
+    drive.later(13, lambda: drive.tell("admission", f.JobTopped(job=first.id, among="", by="admin")))
     drive.until(30)
     assert drive.code(high) == ReasonCode.WAITING_FOR_VICTIMS
     drive.until(120)
     assert high.id not in drive.state.kept.claims
-    assert drive.code(high) == ReasonCode.NOT_YET_CONSIDERED
+    # It is told what the one like it in view is.
+    assert drive.job(high.id).reason is None
+    assert drive.code(high) == drive.code(first) == ReasonCode.INSUFFICIENT_GPUS
     assert drive.is_waiting(first, high) == [True, True]
