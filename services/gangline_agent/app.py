@@ -15,6 +15,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from gangline_agent import meeting, signs
+from gangline_agent.blame import Rest
 from gangline_agent.card_tests import CardTests
 from gangline_agent.cgroups import Cgroups, own
 from gangline_agent.config import Config
@@ -155,6 +156,8 @@ def _process_runner(
     async def secrets_of(job: JobId) -> Mapping[str, str]:
         return await sealed_values(secrets, site.follower.state, job)
 
+    rest = Rest(site.clock.monotonic_s)
+    reporter.resting = lambda: rest.problem
     around = Surroundings(
         clock=site.clock,
         append=append,
@@ -163,6 +166,7 @@ def _process_runner(
         devices=nodes.devices,
         desk=desk.variables,
         taken=meeting.taken,
+        unable=rest.note,
     )
     caps = Caps(
         head_bytes=config.output_head_mib * MIB,

@@ -93,3 +93,5 @@ class Surroundings(Struct, frozen=True):
     """Variables that tell a task where it may ask and report while it runs."""
     taken: Callable[[int], tuple[int, ...]] = lambda port: ()
     """The port and those after it on which something listens; none when the port itself is free."""
+    unable: Callable[[str], None] = lambda why: None
+    """Hears why this machine could not start a task."""

@@ -1,7 +1,6 @@
 """This machine as a node: its CPUs and memory within cgroup limits, and its GPUs under names that stay."""
 
 import os
-import shutil
 import socket
 from pathlib import Path
 
@@ -128,9 +127,14 @@ def _machine_memory_mib() -> int:
 def disk_problem(folder: str) -> str:
     """Why no task should come here for lack of disk; empty when there is room."""
     try:
-        free_mib = shutil.disk_usage(folder).free // MIB
+        disk = os.statvfs(folder)
     except OSError as error:
         return f"{folder}: {error.strerror}"
+    if disk.f_flag & os.ST_RDONLY:
+        return f"the disk of {folder} is read-only"
+    if disk.f_files and not disk.f_favail:
+        return f"the disk of {folder} takes no more files"
+    free_mib = disk.f_bavail * disk.f_frsize // MIB
     return f"only {free_mib} MiB are free on the disk of {folder}" if free_mib < DISK_FREE_MIB_MIN else ""
 
 

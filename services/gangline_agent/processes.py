@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from msgspec.structs import replace
 
-from gangline_agent import environment, judge, launch, left_behind, meeting, proc, supervise
+from gangline_agent import blame, environment, judge, launch, left_behind, meeting, proc, supervise
 from gangline_agent.cgroups import Cgroups
 from gangline_agent.group import TASK_MARK, Group
 from gangline_agent.journal import SIZE, Folder, Intent, Journal, Life, write_whole
@@ -235,7 +235,10 @@ class ProcessRunner:
             try:
                 await self._launch(order, live)
             except (launch.LaunchError, SecretMissingError, TemporaryError, OSError) as error:
-                live.intent = meeting.refused(live.intent, error)
+                live.intent = blame.refused(live.intent, error)
+                if blame.is_machines(error):
+                    self.around.unable(str(error))
+                    await self.around.clock.sleep(blame.TOLD_S)
                 await asyncio.to_thread(self._fail, live, str(error))
             except Exception as error:
                 # One task's trouble must not take the node with it, again after each restart.

@@ -58,6 +58,8 @@ class Reporter:
         """When each task last touched its heartbeat file, in ms; tasks that never did are left out."""
         self.stuck: Callable[[], tuple[str, ...]] = tuple
         """Tasks whose collective library gave an operation up."""
+        self.resting: Callable[[], str] = str
+        """Why the machine is given nothing for a while."""
         self.told_news: Callable[[], None] = lambda: None
         """Called when a job of the log has news of its size."""
         self.told: dict[NodeId, Node] = {}
@@ -303,6 +305,8 @@ class Reporter:
         described = self.nodes.described
         if self.looked_s is not None and self.site.clock.monotonic_s() - self.looked_s > LOOK_S_MAX:
             problems |= dict.fromkeys(self.nodes.ids, "its devices do not answer")
+        if why := self.resting():
+            problems |= dict.fromkeys(self.nodes.ids, why)
         if not problems:
             return described
         return [replace(node, problem=node.problem or problems.get(node.id, "")) for node in described]

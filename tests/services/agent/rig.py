@@ -20,6 +20,7 @@ from gangline_core.ids import JobId, TaskId
 from gangline_core.spec import Resources, Role
 from gangline_kit.carrying.orders import orders
 from gangline_kit.clock import SystemClock
+from gangline_kit.errors import TemporaryError
 from gangline_wire import output
 
 SECRETS = {"API_TOKEN": "s3cr3t-123"}
@@ -33,6 +34,9 @@ class Rig:
         self.told: dict[str, bytes] = {}
         self.ended: dict[str, str] = {}
         self.seen: set[str] = set()
+        self.unable: list[str] = []
+        """Why the machine could not start tasks."""
+        self.bus_is_away = False
         self.event = asyncio.Event()
         around = Surroundings(
             clock=SystemClock(),
@@ -40,6 +44,7 @@ class Rig:
             secrets=self.secrets,
             changed=lambda task: self.event.set(),
             devices=lambda order: tuple(str(share.index) for share in order.task.gpus),
+            unable=self.unable.append,
         )
         cgroups = Cgroups("rig", home=cgroup, state=root)
         self.runner = ProcessRunner(Journal(root), cgroups, around, caps=caps, lease_s=lease_s)
@@ -57,6 +62,8 @@ class Rig:
         self.event.set()
 
     async def secrets(self, job: JobId) -> Mapping[str, str]:
+        if self.bus_is_away:
+            raise TemporaryError("the bus is away", retry_after_s=0.01)
         return SECRETS
 
     async def until(self, holds: Callable[[], bool], *, within_s: float = LONG_S) -> None:
