@@ -1,6 +1,7 @@
 """`gangline show`: jobs as a list, or one job with everything known about it."""
 
 from argparse import Namespace
+from collections.abc import Iterator
 
 from gangline_client import quantities as q
 from gangline_client.commands.listing import list_jobs, time_in_state
@@ -61,51 +62,58 @@ async def _detail(session: Session, job: int) -> None:
         _history_table(session, history)
 
 
+Lines = Iterator[tuple[str, str]]
+"""Names and texts of facts; what has no text is not shown."""
+
+
 def _facts(session: Session, job: v.JobView) -> None:
     console, now_ms = session.console, session.now_ms()
     what = "Array" if job.array is not None else "Job"
     console.say(console.paint(f"{what} {job_label(job)}: {job.name}", Paint.STRONG))
     state = console.paint(job.state, STATE_PAINT.get(job.state, Paint.PLAIN))
     console.fact("State", f"{state} ({job.slurm}), {time_in_state(job, now_ms=now_ms)}")
+    for lines in (_standing(job), _terms(job), _lately(job, now_ms=now_ms), _course(job, now_ms=now_ms)):
+        for name, text in lines:
+            console.fact(name, text)
+
+
+def _standing(job: v.JobView) -> Lines:
+    """Why it is where it is, and whose it is."""
     if job.reason is not None:
-        console.fact("Reason", f"{job.reason.code}: {job.reason.sentence}")
-        console.fact("Hint", job.reason.hint)
-    console.fact("Owner", f"{job.user} in {job.group or '/'}")
-    console.fact("Queue", f"pool {job.pool}, level {job.level}, priority {job.priority}, {job.service_class}")
+        yield "Reason", f"{job.reason.code}: {job.reason.sentence}"
+        yield "Hint", job.reason.hint
+    yield "Owner", f"{job.user} in {job.group or '/'}"
+    yield "Queue", f"pool {job.pool}, level {job.level}, priority {job.priority}, {job.service_class}"
     if job.array is not None:
-        console.fact("Elements", f"{job.array.size} ({job.array.indexes})")
+        yield "Elements", f"{job.array.size} ({job.array.indexes})"
         for one, indexes in job.array.elements.items():
-            console.fact(one.capitalize(), f"{job.array.counts[one]}: {indexes}")
-    console.fact("Element of", f"array {job.array_job}; its own number is {job.id}" if job.array_job else "")
-    console.fact("Not before", q.moment(job.not_before_ms) if job.not_before_ms else "")
-    console.fact("Deadline", q.moment(job.deadline_ms) if job.deadline_ms else "")
-    for asks in job_asks(job.spec) if job.spec is not None else []:
-        console.fact("Asks for", asks)
-    for name, seconds in _times(job):
-        console.fact(name, show_seconds(seconds) if seconds else "")
-    for role in job.spec.roles if job.spec is not None else ():
-        console.fact("Command", command_line(role.command))
-    for name, text in _lately(job, now_ms=now_ms):
-        console.fact(name, text)
-    if job.missing:
-        lost = ", ".join(f"{number} {role}" for role, number in sorted(job.missing.items()))
-        console.fact("Missing", f"{lost}, for {q.age(job.missing_ms, now_ms=now_ms)}; placed again when there is room")
-    if job.lowered_for:
-        console.fact("Cells", f"taken over by job {job.lowered_for}; it runs on as an opportunistic job")
-    console.fact("Submitted", _moment(job.submitted_ms, now_ms=now_ms))
-    console.fact("Started", _moment(job.started_ms, now_ms=now_ms))
-    console.fact("Ended", _moment(job.ended_ms, now_ms=now_ms))
-    console.fact("Waited", q.duration(job.waited_ms) if job.waited_ms else "")
-    console.fact("Attempts", _attempts(job))
+            yield one.capitalize(), f"{job.array.counts[one]}: {indexes}"
+    yield "Element of", f"array {job.array_job}; its own number is {job.id}" if job.array_job else ""
+
+
+def _terms(job: v.JobView) -> Lines:
+    """What was asked for."""
+    yield "Not before", q.moment(job.not_before_ms) if job.not_before_ms else ""
+    yield "Deadline", q.moment(job.deadline_ms) if job.deadline_ms else ""
+    if job.spec is not None:
+        yield from (("Asks for", asks) for asks in job_asks(job.spec))
+    yield "Time limit", show_seconds(job.time_limit_s) if job.time_limit_s else ""
+    if job.spec is not None:
+        yield "Estimate", show_seconds(job.spec.estimate_s) if job.spec.estimate_s else ""
+        yield from (("Command", command_line(role.command)) for role in job.spec.roles)
+
+
+def _course(job: v.JobView, *, now_ms: int) -> Lines:
+    """What became of it so far."""
+    yield "Submitted", _moment(job.submitted_ms, now_ms=now_ms)
+    yield "Started", _moment(job.started_ms, now_ms=now_ms)
+    yield "Ended", _moment(job.ended_ms, now_ms=now_ms)
+    yield "Waited", q.duration(job.waited_ms) if job.waited_ms else ""
+    yield "Attempts", _attempts(job)
     if job.spec is not None and job.spec.checkpoints:
-        console.fact("Stopped", "goes on later where it stopped (checkpoints)")
-    console.fact("Exit code", "" if job.exit_code is None else str(job.exit_code))
-    console.fact("Labels", ", ".join(f"{key}={value}" for key, value in sorted(job.labels.items())))
-
-
-def _times(job: v.JobView) -> list[tuple[str, int]]:
-    """What was said of how long it runs, in s; 0 where nothing was."""
-    return [("Time limit", job.time_limit_s), ("Estimate", 0 if job.spec is None else job.spec.estimate_s)]
+        yield "Stopped", "goes on later where it stopped (checkpoints)"
+    yield "Exit code", "" if job.exit_code is None else str(job.exit_code)
+    yield "Labels", ", ".join(f"{key}={value}" for key, value in sorted(job.labels.items()))
 
 
 def _attempts(job: v.JobView) -> str:
@@ -117,29 +125,35 @@ def _attempts(job: v.JobView) -> str:
     return f"{job.attempt} ({', '.join(parts)})" if parts else str(job.attempt)
 
 
-def _lately(job: v.JobView, *, now_ms: int) -> list[tuple[str, str]]:
-    """What an elastic or reporting job is doing."""
-    lines: list[tuple[str, str]] = []
+def _lately(job: v.JobView, *, now_ms: int) -> Lines:
+    """What an elastic or reporting job is doing, and what it lacks."""
     if job.resize is not None:
         before = job.resize.before
         sizes = " ".join(
             f"{role} {size} as before" if before.get(role) == size else f"{role} {before.get(role, 0)} -> {size}"
             for role, size in job.resize.after.items()
         )
-        lines.append(("Resize", f"{sizes}, {job.resize.stage} ({job.resize.why})"))
+        yield "Resize", f"{sizes}, {job.resize.stage} ({job.resize.why})"
     if job.progress is not None:
-        said = job.progress
-        percent = "" if said.percent is None else f"{said.percent:g} %"
-        left = "" if said.remaining_s is None else f"{q.duration(said.remaining_s * 1000)} left"
-        step = "" if said.step is None else f"step {said.step}"
-        told = f" ({q.age(said.told_ms, now_ms=now_ms)} ago)" if said.told_ms else ""
-        lines.append(("Progress", ", ".join(filter(None, (percent, left, step))) + told))
+        yield "Progress", _progress(job.progress, now_ms=now_ms)
     if job.use is not None:
         low = "; the pool will take its GPUs back" if job.use.is_low else ""
-        lines += [("GPU use", _gpu_use(job.use, low)), ("Uses", _cpu_use(job.use)), ("Advice", job.use.advice)]
+        yield from (("GPU use", _gpu_use(job.use, low)), ("Uses", _cpu_use(job.use)), ("Advice", job.use.advice))
     for task, slow in sorted(job.stragglers.items()):
-        lines.append(("Slow", f"{task} needs {slow} % of the usual time of a step"))
-    return lines
+        yield "Slow", f"{task} needs {slow} % of the usual time of a step"
+    if job.missing:
+        lost = ", ".join(f"{number} {role}" for role, number in sorted(job.missing.items()))
+        yield "Missing", f"{lost}, for {q.age(job.missing_ms, now_ms=now_ms)}; placed again when there is room"
+    if job.lowered_for:
+        yield "Cells", f"taken over by job {job.lowered_for}; it runs on as an opportunistic job"
+
+
+def _progress(said: v.ProgressView, *, now_ms: int) -> str:
+    percent = "" if said.percent is None else f"{said.percent:g} %"
+    left = "" if said.remaining_s is None else f"{q.duration(said.remaining_s * 1000)} left"
+    step = "" if said.step is None else f"step {said.step}"
+    told = f" ({q.age(said.told_ms, now_ms=now_ms)} ago)" if said.told_ms else ""
+    return ", ".join(filter(None, (percent, left, step))) + told
 
 
 def _gpu_use(use: v.UseView, low: str) -> str:
