@@ -92,7 +92,7 @@ def test_a_negative_number_is_told_to_be_one(tmp_path: Path) -> None:
 
 
 def test_a_file_of_machines_that_is_not_there_is_said_not_to_be_there() -> None:
-    with pytest.raises(FleetError, match="there is no file 'machines.yaml'"):
+    with pytest.raises(FleetError, match=r"there is no file 'machines\.yaml'"):
         read_fleet("machines.yaml")
 
 
