@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from gangline_core.counted import counted
+from gangline_core.counted import counted, singular
 from gangline_core.job import JobState
 from gangline_lab.audit import Other, Party, Preemption
 from gangline_lab.life import Happening
@@ -176,7 +176,7 @@ def _party(party: Party) -> str:
     own, whole = party.own_priority, party.priority
     priority = f"{whole}" if own == whole else f"{own} ({whole} with its level)"
     return (
-        f"job {party.named} {party.name} of {party.user} in {party.group or '(root)'}: {party.gpus:g} GPUs, "
+        f"job {party.named} {party.name} of {party.user} in {party.group or '(root)'}: {singular(f'{party.gpus:g} GPUs')}, "
         f"{party.service_class}, level {party.level}, priority {priority}, attempt {party.attempts}, "
         f"{_protection(party.protected_s)}preempted {counted(party.preemptions, 'time')} before; "
         f"its group held {party.group_gpus:g} GPUs of {party.group_guaranteed:g} guaranteed"

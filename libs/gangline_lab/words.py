@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from gangline_core.counted import counted
+from gangline_core.counted import counted, singular
 from gangline_lab.archive import Verification
 from gangline_lab.difference import Difference
 from gangline_lab.outside import tame
@@ -75,7 +75,7 @@ def longest_lines(summary: Summary) -> list[str]:
     """The longest waits, each with its recorded reason."""
     lines = []
     for wait in summary.longest:
-        head = f"  job {wait.job} ({wait.group}, {wait.gpus:g} GPUs) waited {duration(wait.waited_ms)}"
+        head = f"  job {wait.job} ({wait.group}, {singular(f'{wait.gpus:g} GPUs')}) waited {duration(wait.waited_ms)}"
         lines.append(f"{head}: {wait.code + ': ' if wait.code else ''}{wait.reason}")
     return lines
 

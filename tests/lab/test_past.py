@@ -152,6 +152,8 @@ def test_an_audit_names_who_else_could_have_gone_by_which_rule_and_why_the_other
     text = "\n".join(audit_lines(one))
     assert "Others that could have gone" in text
     assert "level normal, priority 5" in text
+    assert ": 1 GPU, burstable" in text
+    assert "1 GPUs" not in text
 
 
 def test_an_audit_of_who_makes_way_shows_what_the_rule_looked_at(tmp_path: Path) -> None:
