@@ -10,7 +10,7 @@ from gangline_core import facts as f
 from gangline_core.foresight.expected import CONFIDENCE
 from gangline_core.foresight.run_times import Basis
 from gangline_core.limits.accounting import budget_changes
-from gangline_core.limits.gates import GATE_CODES, sort_out
+from gangline_core.limits.gates import GATE_CODES, Sieve
 from gangline_core.making_room.losses import BY_CLASS, BY_GUARANTEE, BY_PRIORITY, BY_SERVICE, BY_SLICE
 from gangline_core.pauses.making_way import BY_SWITCH
 from gangline_core.pauses.packing import RULE as PACKING
@@ -61,7 +61,7 @@ def test_a_gates_reason_is_judged_anew_and_never_stale():
     one = world.submit_running(spec(gpus=2, group="a"), "n1")
     two = world.submit_running(spec(gpus=2, group="a"), "n1")
     waits = world.submit(gpus=3, group="a")
-    kept_out = tuple(sort_out(world.state, "default", world.at).kept_out)
+    kept_out = tuple(Sieve(world.state, "default", world.at).changed())
     world.tell("queue.default", f.RoundOpened(pool="default", round=1, candidates=(), kept_out=kept_out))
     assert about(world, waits).sentence == "Group a uses 4 of 4 GPUs; the job needs 3 more."
     world.finish(one)
@@ -369,7 +369,7 @@ def test_every_waiting_job_has_one_line_a_true_reason_and_a_sensible_range(data)
         if (
             data.draw(st.booleans())
             and used + wanted <= 8
-            and sort_out(world.state, "default", world.at).may[-1:] == [world.job(job)]
+            and Sieve(world.state, "default", world.at).verdicts().may[-1:] == [world.job(job)]
         ):
             world.run(job, "n1")
         world.wait(data.draw(st.integers(0, 40)))

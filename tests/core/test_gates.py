@@ -4,28 +4,28 @@ from msgspec.structs import replace
 from tests.make import SECOND, World, gpu_amount, group, node, spec
 
 from gangline_core import facts as f
-from gangline_core.limits.gates import sort_out
+from gangline_core.limits.gates import Sieve
 from gangline_core.reasons import Reason, ReasonCode, sentence
 from gangline_core.spec import Dependency, ServiceClass
 
 
 def gated(world: World):
-    result = sort_out(world.state, "default", world.at)
-    return [one.id for one in result.may], {
-        job: kept.reason for kept in (*result.kept_out, *result.given_up) for job in kept.jobs
+    sieve = Sieve(world.state, "default", world.at)
+    return [one.id for one in sieve.verdicts().may], {
+        job: kept.reason for kept in (*sieve.changed(), *sieve.given_up()) for job in kept.jobs
     }
 
 
 def record(world: World) -> None:
     """Write the reasons down, as a round would."""
-    result = sort_out(world.state, "default", world.at)
+    sieve = Sieve(world.state, "default", world.at)
     number = world.state.kept.pools["default"].rounds + 1
     opened = f.RoundOpened(
         pool="default",
         round=number,
         candidates=(),
-        kept_out=tuple(result.kept_out),
-        given_up=tuple(result.given_up),
+        kept_out=tuple(sieve.changed()),
+        given_up=tuple(sieve.given_up()),
     )
     world.tell("queue.default", opened)
 
@@ -128,7 +128,7 @@ def test_a_reason_is_told_once_and_again_only_when_it_is_another():
 def test_equal_reasons_are_told_together():
     world = World(node(), groups=[group("a", limit=gpu_amount(0.5))])
     jobs = tuple(world.submit(gpus=1, group="a", memory_mib=1000 + k) for k in range(5))
-    (kept,) = sort_out(world.state, "default", world.at).kept_out
+    (kept,) = Sieve(world.state, "default", world.at).changed()
     assert kept.jobs == jobs
 
 
@@ -202,7 +202,9 @@ def test_the_same_state_gives_the_same_verdicts_after_a_restart():
     for k in range(12):
         world.submit(gpus=1 + k % 2, group="ab"[k % 2], after=[1] if k == 5 else [])
     again = decode_snapshot(encode_snapshot(world.state))
-    assert sort_out(again, "default", world.at) == sort_out(world.state, "default", world.at)
+    ours, theirs = Sieve(world.state, "default", world.at), Sieve(again, "default", world.at)
+    assert theirs.verdicts() == ours.verdicts()
+    assert (theirs.changed(), theirs.given_up()) == (ours.changed(), ours.given_up())
 
 
 def test_a_predecessor_that_nobody_remembers_is_not_taken_for_a_success():

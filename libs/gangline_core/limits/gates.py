@@ -57,18 +57,8 @@ FRONT_MAX = 256
 """Jobs kept out by limits that one round looks at to give them dates."""
 
 
-class Gated(Struct, frozen=True):
-    """The waiting jobs of a pool, sorted out."""
-
-    may: list[Job]
-    kept_out: list[KeptOut]
-    """Only jobs whose recorded reason is another one."""
-    given_up: list[KeptOut]
-    """Jobs that can never run any more."""
-
-
 class Verdicts(Struct, frozen=True):
-    """The same, job by job and complete."""
+    """What became of every waiting job of a pool."""
 
     may: list[Job]
     kept_out: dict[JobId, Reason]
@@ -204,13 +194,6 @@ class Sieve:
         reasons = [self._reasons[int(numbers[by_number[start]])] for start in starts]
         groups = sorted(zip(parts, reasons, strict=True), key=lambda entry: int(entry[0][0]))
         return [KeptOut(reason=reason, jobs=tuple(jobs)) for jobs, reason in groups]
-
-
-def sort_out(state: State, pool: str, now: int) -> Gated:
-    """Which waiting jobs of the pool may be placed now; the others with their reasons, equal reasons together."""
-    sieve = Sieve(state, pool, now)
-    may = [state.kept.jobs[JobId(job)] for job in sieve.columns.field(sieve.may(), c.ID).tolist()]
-    return Gated(may=may, kept_out=sieve.changed(), given_up=sieve.given_up())
 
 
 def judge(state: State, pool: str, now: int) -> Verdicts:
