@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from tests.sim.term_mutants import TERMS, USUAL
 from tests.sim.test_log_mutants import MUTANTS as OF_LOG
 from tests.sim.test_mutants import MUTANTS
 from tests.sim.test_rule_mutants import RULES, everywhere
@@ -28,6 +29,7 @@ from dollhouse.pressed import FIRST_SEED as FIRST_PRESSED_SEED
 from dollhouse.rare import FIRST_SEED, KINDS, kind_of
 from dollhouse.reaped import FIRST_SEED as FIRST_REAPED_SEED
 from dollhouse.saving import FIRST_TOLD_SEED
+from dollhouse.terms import FIRST_SEED as FIRST_TERMS_SEED
 from dollhouse.wider import draw_plan
 from gangline_admission.vault import Vault
 from gangline_core import facts as f
@@ -204,6 +206,8 @@ DAMAGES: dict[str, Damage] = {
     **{name: damage for name, (damage, _) in OF_LOG.items()},
     **{name: damage for name, (damage, _) in RULES.items()},
     **MORE,
+    **USUAL,
+    **TERMS,
 }
 NEEDS: dict[str, Callable[[Plan], bool]] = {
     "budgets are forgotten": lambda plan: sum(event.what == "budget" for event in plan.events) > 1,
@@ -290,6 +294,12 @@ SEEDS = {
     "rounds have no end": 16,
     "nobody waits for quota": 1_300_032,
     "an ending job grows on": 1_300_013,
+    "limits are forgotten": 8,
+    "a retry costs nothing": 0,
+    "room is said to be none": 0,
+    "windows are forgotten": 2_200_002,
+    "namesakes run beside each other": 2_200_002,
+    "nobody waits for a time": 2_200_000,
     "nothing is told late": 1_300_001,
     "snapshots need not be past it": 1_300_060,
     "a fold goes past holes": 1_300_079,
@@ -308,12 +318,13 @@ def _long(plan: Plan, what: str) -> bool:
 def may_notice(name: str, plan: Plan) -> bool:
     if name in RARE:
         return kind_of(plan.seed) == RARE[name]
-    return (name == LEAVING or len(plan.events) <= EVENTS_MOST) and NEEDS.get(name, lambda _: True)(plan)
+    may_be_long = name == LEAVING or name in TERMS
+    return (may_be_long or len(plan.events) <= EVENTS_MOST) and NEEDS.get(name, lambda _: True)(plan)
 
 
 def seeds_for(name: str) -> range:
     later = {LEASES: FIRST_SHORT_SEED, LEAVING: FIRST_PRESSED_SEED} | dict.fromkeys((ENDED, EXCUSED), FIRST_REAPED_SEED)
-    later[NEEDS_LESS] = FIRST_TOLD_SEED
+    later |= {NEEDS_LESS: FIRST_TOLD_SEED} | dict.fromkeys(TERMS, FIRST_TERMS_SEED)
     first = FIRST_SEED if name in RARE else later.get(name, 0)
     return range(first, first + SEEDS_MOST)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 
+from dollhouse import terms
 from dollhouse.people import People
 from dollhouse.plan import Event
 
@@ -25,5 +26,9 @@ ACTS: dict[str, Act] = {
     "ordered": People.ordered,
     "edit": People.edit,
     "meddle": People.meddle,
+    "window": terms.window,
+    "lend": terms.lend,
+    "season": terms.season,
+    "resize": terms.resize,
 }
 """What an event says -> what people do."""

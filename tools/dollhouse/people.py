@@ -26,6 +26,7 @@ from gangline_wire.requests import (
     CancelJob,
     EditJob,
     Refused,
+    RemoveWindow,
     Reply,
     Request,
     SetDrain,
@@ -340,6 +341,8 @@ class People:
         for path in GROUPS:
             await self.ask(SetGroup(group=Group(path=path), by=ADMIN))
             await self.ask(SetUser(user=User(name="ann", group=path), by=ADMIN))
+        for window in list(self.town.state.kept.windows):
+            await self.ask(RemoveWindow(name=window, by=ADMIN))
         await self.ask(SetPolicy(pool="default", policy=Policy(), by=ADMIN))
         for node in sorted(self.town.state.kept.nodes):
             await self.ask(SetDrain(node=node, drained=False, by=ADMIN))

@@ -75,6 +75,14 @@ class Ask(Struct, frozen=True, omit_defaults=True):
     """How long it says that it runs; 0 says nothing."""
     speed: float = 0
     """So many times as fast it says that it is on the other model of GPUs; 0 says nothing."""
+    firm: bool = False
+    """Nobody may send it away for its priority."""
+    later_s: float = 0
+    """It starts no earlier than so long after it arrived."""
+    lone: bool = False
+    """One at a time of its user and name."""
+    repair_s: int = 0
+    """So long a lost member may be placed again while the others run on."""
 
 
 class Event(Struct, frozen=True, omit_defaults=True):

@@ -87,10 +87,17 @@ PROMISES: tuple[Promise, ...] = (
         {
             "history.History._missing": EVERY,
             "invariants.reasons_are_readable": EVERY,
+            "told_true.ToldTrue.faults": "every decision before which nothing came in between",
             "play._look_at_truth": REST,
             "play._until": END,
         },
-        ("nobody is told why", "nobody looks again at who leaves", "secrets are not kept", "snapshots forget submits"),
+        (
+            "nobody is told why",
+            "room is said to be none",
+            "nobody looks again at who leaves",
+            "secrets are not kept",
+            "snapshots forget submits",
+        ),
         "O6",
     ),
     Promise(
@@ -162,6 +169,8 @@ PROMISES: tuple[Promise, ...] = (
             "rules.Rules._ends": EVERY,
             "rules.Rules._grow_no_further": EVERY,
             "rules.Rules._hold_nothing_in_vain": EVERY,
+            "rules.Rules._is_tried_again": EVERY,
+            "on_terms.OnTerms.faults": EVERY,
         },
         (
             "cancelled jobs run on",
@@ -174,7 +183,16 @@ PROMISES: tuple[Promise, ...] = (
             "deadlines are forgotten",
             "arrays know no most",
             "decisions are not looked at again",
+            "a retry costs nothing",
+            "windows are forgotten",
+            "namesakes run beside each other",
+            "nobody waits for a time",
         ),
+    ),
+    Promise(
+        "nothing is booked beyond a limit",
+        {"history.History._within_limits": EVERY},
+        ("limits are forgotten",),
     ),
     Promise(
         "secrets are where they are needed, and nowhere else",

@@ -13,6 +13,8 @@ from msgspec import Struct
 from dollhouse.by_age import ByAge
 from dollhouse.ended_in_a_row import EndedInARow
 from dollhouse.left_to_work import LeftToWork
+from dollhouse.on_terms import OnTerms
+from dollhouse.told_true import ToldTrue
 from gangline_core import facts as f
 from gangline_core.cluster import LEVELS_INSIDE_NODE, Node
 from gangline_core.facts import Claim
@@ -48,6 +50,8 @@ class Rules:
         self._tasks: dict[TaskId, Task] = {}
         self._nodes: dict[NodeId, Node] = {}
         self._exits: dict[tuple[JobId, int], Exits] = {}
+        self._failures: dict[JobId, set[int]] = {}
+        """Attempts that failed by themselves."""
         self._cancelled: dict[JobId, JobState] = {}
         """Jobs that somebody cancelled, and what they were then."""
         self._failed: set[tuple[NodeId, int]] = set()
@@ -59,6 +63,7 @@ class Rules:
         self._left = LeftToWork()
         self._ended = EndedInARow()
         self._by_age = ByAge()
+        self._told, self._terms = ToldTrue(), OnTerms()
         self._claims: dict[JobId, Claim] = {}
         self._at: list[int] = [0]
         """The latest time in the log after each message."""
@@ -66,7 +71,7 @@ class Rules:
     def faults(self, state: State, message: Message, step: Step) -> Iterator[str]:
         """What this message broke; `state` is what it is now."""
         yield from self._time(state, message)
-        self._note_exits(state, message)
+        yield from self._note_exits(state, message)
         self._note_budgets(message)
         yield from self._stand_where_they_may(state, step)
         yield from self._go_when_they_may(state, message)
@@ -77,6 +82,11 @@ class Rules:
         self.met["is held for ends of supervisors"] = self._ended.met
         yield from self._by_age.faults(state, message, self._claims)
         self.met["goes first for its age"] = self._by_age.met
+        yield from self._told.faults(state, message, step)
+        yield from self._terms.faults(state, message, step, self._jobs)
+        for met in (self._told.met, self._terms.met):
+            self.met.update(met)
+            met.clear()
         yield from self._obey(state, message)
         for moved in step.moves:
             job = state.kept.jobs.get(moved.job)
@@ -236,8 +246,8 @@ class Rules:
 
     # --- how it ends ----------------------------------------------------------------------------------------
 
-    def _note_exits(self, state: State, message: Message) -> None:
-        """Members of elastic roles may be lost while the others go on, so that their ends say nothing of the job."""
+    def _note_exits(self, state: State, message: Message) -> Iterator[str]:
+        """Nobody is tried more often than it may be; of elastic roles members may be lost while the others go on."""
         for fact in message.facts:
             if not isinstance(fact, f.TaskExited):
                 continue
@@ -253,6 +263,19 @@ class Rules:
             exits.late += fact.cause == f.ExitCause.TIME_LIMIT
             if not task.stop and not any(role.name == task.role and role.is_elastic for role in job.spec.roles):
                 exits.failed += fact.cause != f.ExitCause.EXITED or fact.exit_code != 0
+                yield from self._is_tried_again(job, task, fact)
+
+    def _is_tried_again(self, job: Job, task: Task, exited: f.TaskExited) -> Iterator[str]:
+        """Each attempt that a member's own failure ends is a retry, except the first."""
+        before = self._jobs.get(job.id)
+        is_its_own = exited.cause == f.ExitCause.EXITED and exited.exit_code != 0
+        if not is_its_own or before is None or before.state not in (JobState.STARTING, JobState.RUNNING):
+            return
+        self.met["is tried again"] += 1
+        tried = self._failures.setdefault(job.id, set())
+        tried.add(task.attempt)
+        if len(tried) > job.spec.retries + 1:
+            yield f"job {job.id} failed {len(tried)} times and may be tried again {job.spec.retries} times"
 
     def _ends(self, job: Job, after: JobState) -> Iterator[str]:
         """An end follows from how the members ended, and a job that was cancelled before ends cancelled."""

@@ -14,6 +14,7 @@ from gangline_wire.requests import (
     Done,
     EditJob,
     Refused,
+    RemoveWindow,
     Reply,
     Request,
     SetDrain,
@@ -22,7 +23,9 @@ from gangline_wire.requests import (
     SetPolicy,
     SetPool,
     SetPrices,
+    SetSize,
     SetUser,
+    SetWindow,
     Unavailable,
 )
 
@@ -76,6 +79,8 @@ def visit_of(request: Request) -> Visit:
         case EditJob(job=job, edit=edit):
             terms = {"priority": edit.priority} if edit.priority is not None else {"time_limit": edit.time_limit_s}
             return Visit("PATCH", f"/v1/jobs/{job}", msgspec.json.encode(terms))
+        case SetSize(job=job, size=size):
+            return Visit("POST", f"/v1/jobs/{job}/resize", msgspec.json.encode({"size": size}))
         case _:
             return _setting(request)
 
@@ -96,6 +101,10 @@ def _setting(request: Request) -> Visit:
             return Visit("POST", f"/v1/nodes/{node}/assign", msgspec.json.encode({"pool": pool}))
         case SetPrices(milli=milli):
             return Visit("PUT", "/v1/prices", msgspec.json.encode({"milli": milli}))
+        case SetWindow(window=window):
+            return Visit("PUT", f"/v1/windows/{window.name}", msgspec.json.encode(window))
+        case RemoveWindow(name=name):
+            return Visit("DELETE", f"/v1/windows/{name}")
         case _:
             raise AssertionError(f"nobody here asks for {type(request).__name__}")
 

@@ -13,6 +13,7 @@ from dollhouse.pressed import pressed
 from dollhouse.rare import rare
 from dollhouse.reaped import reaped
 from dollhouse.saving import in_two_models, saving, telling
+from dollhouse.terms import termed
 from dollhouse.together import together
 
 SLICES = ("1g.5gb", "1g.5gb", "2g.10gb", "3g.20gb", "7g.40gb")
@@ -30,7 +31,7 @@ def draw_plan(seed: int) -> Plan:
     """The run of this seed."""
     plan = together(widened(draw_usual(seed), Random(f"wider {seed}")), Random(f"together {seed}"))
     plan = ordered(saving(plan, Random(f"saving {seed}")), Random(f"ordered {seed}"))
-    return in_two_models(telling(reaped(pressed(rare(plan)))))
+    return termed(in_two_models(telling(reaped(pressed(rare(plan))))))
 
 
 def widened(plan: Plan, draw: Random) -> Plan:
