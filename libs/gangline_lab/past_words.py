@@ -177,7 +177,8 @@ def _party(party: Party) -> str:
     priority = f"{whole}" if own == whole else f"{own} ({whole} with its level)"
     return (
         f"job {party.named} {party.name} of {party.user} in {party.group or '(root)'}: "
-        f"{singular(f'{party.gpus:g} GPUs')}, {party.service_class}, level {party.level}, priority {priority}, attempt {party.attempts}, "
+        f"{singular(f'{party.gpus:g} GPUs')}, {party.service_class}, level {party.level}, priority {priority}, "
+        f"attempt {party.attempts}, "
         f"{_protection(party.protected_s)}preempted {counted(party.preemptions, 'time')} before; "
         f"its group held {party.group_gpus:g} GPUs of {party.group_guaranteed:g} guaranteed"
     )
