@@ -1,7 +1,7 @@
 """Which nodes cannot take a task right now, counted by the first cause found on each."""
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from gangline_core.cluster import Gpu, Node, NodeUse, tasks_most
 from gangline_core.ids import NodeId
@@ -87,36 +87,36 @@ def _room_cause(node: Node, use: NodeUse, need: Resources, models: set[str]) -> 
 
 
 def _gpu_cause(node: Node, use: NodeUse, need: Resources, models: set[str]) -> str:
-    if not node.gpus:
-        return "no GPUs"
     right = list(node.gpus)
-    if models or need.exclude_models:
-        without = {model.lower() for model in need.exclude_models}
-        named = ((gpu, gpu.model.lower()) for gpu in node.gpus)
-        right = [gpu for gpu, model in named if (not models or model in models) and model not in without]
-    if not right:
-        return "other GPU model"
-    right = [gpu for gpu in right if (need.mig in geometry(gpu.cut).profiles if gpu.mig else not need.mig)]
-    if not right:
-        return "no such slice" if need.mig else "GPUs are cut into slices"
-    if need.near_nic:
-        right = [gpu for gpu in right if kind_of(node, gpu).near_nic]
+    for cause, suits in _wishes(node, need, models):
+        right = [gpu for gpu in right if suits(gpu)]
         if not right:
-            return "no network card near a GPU"
-    large = [gpu for gpu in right if gpu.memory_mib >= need.gpu_memory_mib]
-    if not large:
-        return "not enough GPU memory"
-    healthy = [gpu for gpu in large if gpu.healthy]
-    if need.whole_gpus:
-        if _most_alike(large) < need.whole_gpus:
-            return "not so many GPUs" if len(large) < need.whole_gpus else "not so many GPUs of one model"
-        free = [gpu for gpu in healthy if use.gpu_milli[gpu.index] == 0 and use.gpu_memory_mib[gpu.index] == 0]
-        if _most_alike(free) >= need.whole_gpus:
+            return cause
+    healthy = [gpu for gpu in right if gpu.healthy]
+    if not need.whole_gpus:
+        if any(_has_share(gpu, use, need) for gpu in healthy):
             return ""
-        return "not enough GPUs free" if _most_alike(healthy) >= need.whole_gpus else "GPUs failed"
-    if any(_has_share(gpu, use, need) for gpu in healthy):
+        return "not enough of one GPU free" if healthy else "GPUs failed"
+    if _most_alike(right) < need.whole_gpus:
+        return "not so many GPUs" if len(right) < need.whole_gpus else "not so many GPUs of one model"
+    free = [gpu for gpu in healthy if use.gpu_milli[gpu.index] == 0 and use.gpu_memory_mib[gpu.index] == 0]
+    if _most_alike(free) >= need.whole_gpus:
         return ""
-    return "not enough of one GPU free" if healthy else "GPUs failed"
+    return "not enough GPUs free" if _most_alike(healthy) >= need.whole_gpus else "GPUs failed"
+
+
+def _wishes(node: Node, need: Resources, models: set[str]) -> Iterator[tuple[str, Callable[[Gpu], bool]]]:
+    """What each GPU has to be whatever is free of it, and what is told where none of the node's is."""
+    without = {model.lower() for model in need.exclude_models}
+    yield "no GPUs", lambda gpu: True
+    yield "other GPU model", lambda gpu: gpu.model.lower() in (models or {gpu.model.lower()}) - without
+    if need.mig:
+        yield "no such slice", lambda gpu: bool(gpu.mig) and need.mig in geometry(gpu.cut).profiles
+    else:
+        yield "GPUs are cut into slices", lambda gpu: not gpu.mig
+    if need.near_nic:
+        yield "no network card near a GPU", lambda gpu: kind_of(node, gpu).near_nic
+    yield "not enough GPU memory", lambda gpu: gpu.memory_mib >= need.gpu_memory_mib
 
 
 def _most_alike(gpus: Sequence[Gpu]) -> int:
