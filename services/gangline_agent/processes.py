@@ -323,8 +323,10 @@ class ProcessRunner:
         """Read what the supervisor wrote, see whether it lives, and do what is due."""
         live.life = live.story(self._boot)
         if live.sent_s and not live.life.pid and self.around.clock.monotonic_s() - live.sent_s > CLAIM_S_MAX:
-            live.sent_s = 0
-            self._fail(live, "its supervisor did not start")
+            live.sent_s, why = 0, "its supervisor did not start"
+            live.intent = blame.refused(live.intent, TemporaryError(why))
+            self.around.unable(why)
+            self._fail(live, why)
             live.life = live.story(self._boot)
         same_boot = live.life.boot == self._boot
         live.supervisor_lives = same_boot and proc.is_alive(live.life.pid, live.life.start_ticks)

@@ -2,13 +2,14 @@
 
 import errno
 import os
+import signal
 from pathlib import Path
 
 import pytest
 from tests.services.agent.cluster import asks, cluster
 from tests.services.agent.rig import an_order, rig
 
-from gangline_agent import blame, machine
+from gangline_agent import blame, machine, processes
 from gangline_core.facts import ExitCause
 from gangline_core.ids import NodeId
 from gangline_core.job import JobState
@@ -54,6 +55,22 @@ async def test_secrets_that_cannot_be_had_now_refuse_the_place(tmp_path: Path) -
     async with rig(tmp_path) as made:
         made.bus_is_away = True
         assert (await made.finish(order)).cause == ExitCause.PLACE_REFUSED
+
+
+async def test_a_supervisor_that_is_not_there_in_time_refuses_the_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(processes, "CLAIM_S_MAX", 0.2)
+    async with rig(tmp_path) as made:
+        made.runner.nursery.warm()
+        helper = made.runner.nursery.pid
+        os.kill(helper, signal.SIGSTOP)
+        try:
+            local = await made.finish(an_order("/bin/true"))
+            assert (local.cause, local.error) == (ExitCause.PLACE_REFUSED, "its supervisor did not start")
+            assert made.unable == [local.error]
+        finally:
+            os.kill(helper, signal.SIGCONT)
 
 
 async def test_a_machine_that_can_start_nothing_says_so_and_the_job_waits_for_another(
