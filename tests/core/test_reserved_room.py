@@ -88,8 +88,12 @@ def test_on_a_reserved_node_others_may_evict_whom_the_reservation_does_not_count
     assert date(world, large, began) == 1_000
 
 
-def test_who_passed_a_date_by_what_jobs_like_it_took_leaves_its_room_to_that_date() -> None:
-    """Who may not pass the date got there all the same: it evicted the one that was let past it."""
+@pytest.mark.parametrize("checkpoints", [False, True])
+def test_who_passed_a_date_by_what_jobs_like_it_took_leaves_its_room_to_that_date(checkpoints: bool) -> None:
+    """Who may not pass the date got there all the same: it evicted the one that was let past it.
+
+    What jobs like it took in all says less of one that may be stopped and go on later.
+    """
     world = World(node("n1", gpus=4)).set_policy(ordering="fifo", starvation_s=0)
     for _ in range(5):
         brief = world.run(world.submit(spec("eval", gpus=1)), "n1")
@@ -98,11 +102,14 @@ def test_who_passed_a_date_by_what_jobs_like_it_took_leaves_its_room_to_that_dat
     first = world.submit_running(spec(gpus=2, priority=10, time_limit_s=200), "n1")
     large = world.submit(gpus=4, priority=10, time_limit_s=100)
     world.settle()
-    passing = world.submit(spec("eval", gpus=2))
+    passing = world.submit(spec("eval", gpus=2, checkpoints=checkpoints))
     world.settle()
     assert (len(world.tasks(passing)), date(world, large, began)) == (1, 200), "90 s by prediction"
     late = world.submit(gpus=1, priority=5, time_limit_s=300)
     world.settle()
+    if checkpoints:
+        assert (world.job(late).state, world.job(passing).state) == (JobState.RUNNING, JobState.WAITING)
+        return
     assert (world.job(late).state, world.job(passing).state) == (JobState.WAITING, JobState.RUNNING)
     world.wait(200).finish(first, passing).settle()
     assert world.in_state(JobState.RUNNING) == [large]

@@ -61,8 +61,11 @@ class Promised:
         return frozenset(kept)
 
     def _goes(self, job: Job, task: Task, until_ms: int) -> bool:
-        """True for what will be gone by then, for all that is said of it: by the same it may have passed the date."""
-        is_known = bool(job.spec.time_limit_s or job.expected_ms)
+        """True for what will be gone by then, for all that is said of it: by the same it may have passed the date.
+
+        What like jobs took in all tells nothing of a run that goes on where another stopped, and may be stopped again.
+        """
+        is_known = bool(job.spec.time_limit_s or (job.expected_ms and not job.spec.checkpoints))
         return task.id in self._going or (is_known and expected_end_ms(task, job) <= until_ms)
 
 
