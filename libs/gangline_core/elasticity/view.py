@@ -112,7 +112,8 @@ def _believed(said: Progress | None) -> Progress | None:
 def begins_again(state: State, job: Job, now: int) -> bool:
     """True when a job that is told to stop now may start once more: its deadline lets it, and its budget."""
     spent = costs_gpu_time(job.spec) and any(path in state.kept.exhausted for path in ancestors(job.spec.group))
-    return not spent and may_begin_again(job.spec, now, had=attained(state, job, now) + job.forgiven)
+    had = attained(state, job, now) + job.forgiven if job.spec.deadline_ms else 0
+    return not spent and may_begin_again(job.spec, now, had=had)
 
 
 def calm_until_ms(job: Job) -> int:
