@@ -9,6 +9,8 @@ from tests.sim.test_rule_mutants import everywhere
 
 import gangline_core.cycle
 import gangline_core.fold.life as life
+import gangline_core.fold.pause as pause
+from gangline_core import facts as f
 from gangline_core.door import terms
 from gangline_core.job import Job
 from gangline_core.limits.quota import Ledger
@@ -16,10 +18,16 @@ from gangline_core.reasons import Reason, ReasonCode
 from gangline_core.reserving.windows import Window
 from gangline_core.seating import Found, find_seats
 from gangline_core.state import State
+from gangline_core.step import Step
 
 
 def limits_are_forgotten(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Ledger, "broken", lambda self, job, amounts: iter(()))
+    patch.setattr("gangline_core.room.holds.limit_fault", lambda *args, **fields: None)
+
+
+def lowered_limits_do_not_hold(patch: pytest.MonkeyPatch) -> None:
+    """What was lowered between a decision and its fold counts for nothing."""
     patch.setattr("gangline_core.room.holds.limit_fault", lambda *args, **fields: None)
 
 
@@ -58,8 +66,22 @@ def nobody_waits_for_a_time(patch: pytest.MonkeyPatch) -> None:
     everywhere(patch, whole, terms_reason)
 
 
+def who_stands_still_gives_room_at_once(patch: pytest.MonkeyPatch) -> None:
+    """As soon as a round has it pause, whatever it does until it stands still."""
+    whole = pause.pause_for
+
+    def pause_for(state: State, decided: f.JobPaused, step: Step) -> None:
+        whole(state, decided, step)
+        job = state.job(decided.job)
+        for task in state.tasks_of(job) if job is not None else ():
+            pause.task_paused(state, f.TaskPaused(task=task.id), step)
+
+    patch.setattr(pause, "pause_for", pause_for)
+
+
 USUAL: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "limits are forgotten": limits_are_forgotten,
+    "lowered limits do not hold": lowered_limits_do_not_hold,
     "a retry costs nothing": a_retry_costs_nothing,
     "room is said to be none": room_is_said_to_be_none,
 }
@@ -67,5 +89,6 @@ TERMS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "windows are forgotten": windows_are_forgotten,
     "namesakes run beside each other": namesakes_run_beside_each_other,
     "nobody waits for a time": nobody_waits_for_a_time,
+    "who stands still gives room at once": who_stands_still_gives_room_at_once,
 }
 """What only later runs can notice, which have such terms."""

@@ -60,6 +60,7 @@ def job_file(ask: Ask, jobs: Sequence[int], *, now_ms: int = 0, number: int = 0)
     document |= {"after": [_followed(ask.wants, jobs[-1])]} if ask.after and jobs else {}
     document |= {"array": _indexes(ask)} if ask.array else {}
     document |= {"deadline": now_ms + round(ask.due_s * 1000)} if ask.due_s else {}
+    document |= {"pause": {"notice": ask.notice_s, "gpu_memory": f"{ask.stays_gib}Gi"}} if ask.notice_s else {}
     document |= {"preemptible": False} if ask.firm else {}
     document |= {"not_before": now_ms + round(ask.later_s * 1000)} if ask.later_s else {}
     document |= {"singleton": True, "name": "lone"} if ask.lone else {}

@@ -83,6 +83,9 @@ class Ask(Struct, frozen=True, omit_defaults=True):
     """One at a time of its user and name."""
     repair_s: int = 0
     """So long a lost member may be placed again while the others run on."""
+    notice_s: int = 0
+    """It may be paused, and is told so long before it stands still; what it keeps in memory then is `stays_gib`."""
+    stays_gib: int = 0
 
 
 class Event(Struct, frozen=True, omit_defaults=True):

@@ -40,7 +40,7 @@ PROMISES: tuple[Promise, ...] = (
     Promise(
         "capacity returns only when seen empty",
         {"history.History._gone": EVERY},
-        ("room comes back at exit",),
+        ("room comes back at exit", "who stands still gives room at once"),
     ),
     Promise(
         "usage recomputed equals usage kept",
@@ -192,7 +192,7 @@ PROMISES: tuple[Promise, ...] = (
     Promise(
         "nothing is booked beyond a limit",
         {"history.History._within_limits": EVERY},
-        ("limits are forgotten",),
+        ("limits are forgotten", "lowered limits do not hold"),
     ),
     Promise(
         "secrets are where they are needed, and nowhere else",

@@ -1,9 +1,9 @@
 """What half of all runs have from seed 2200000 on: terms that few jobs name, and what administrators keep for some.
 
-Jobs that nobody may send away, that start not before a time, one at a time, or with members that are placed again;
-groups that lend and borrow only so much, and more or less by the time of day; nodes that are closed, or kept for
-somebody, from one moment to another; sizes that users ask for. Drawn from a source of its own, so that earlier seeds
-keep their meaning.
+Jobs that are told before they are paused, that nobody may send away, that start not before a time, one at a time, or
+with members that are placed again; groups that lend and borrow only so much, and more or less by the time of day; nodes
+that are closed, or kept for somebody, from one moment to another; sizes that users ask for. Drawn from a source of its
+own, so that earlier seeds keep their meaning.
 """
 
 from random import Random
@@ -16,6 +16,7 @@ from gangline_core.groups import Group
 from gangline_core.ids import JobId, NodeId
 from gangline_core.limits.calendar import Season
 from gangline_core.reserving.windows import Window
+from gangline_core.spec import GPU_MILLI
 from gangline_wire.requests import RemoveWindow, SetGroup, SetSize, SetWindow
 
 FIRST_SEED, PART = 2_200_000, 0.5
@@ -29,7 +30,10 @@ def termed(plan: Plan) -> Plan:
     draw = Random(f"terms {plan.seed}")
     if plan.seed < FIRST_SEED or draw.random() >= PART:
         return plan
-    events = [replace(event, asks=tuple(_termed(ask, draw) for ask in event.asks)) for event in plan.events]
+    pauses = Random(f"pauses {plan.seed}")
+    events = [
+        replace(event, asks=tuple(_paused(_termed(ask, draw), pauses) for ask in event.asks)) for event in plan.events
+    ]
     for _ in range(draw.randrange(3, MOST)):
         at_s, seconds = round(draw.uniform(0, RUN_S), 3), round(draw.uniform(4, 50), 3)
         events.append(Event(at_s=at_s, what=draw.choice(KINDS), number=draw.randrange(1000), seconds=seconds))
@@ -47,6 +51,13 @@ def _termed(ask: Ask, draw: Random) -> Ask:
     if chance < 0.5:
         return replace(ask, repair_s=draw.choice((5, 30)))
     return ask
+
+
+def _paused(ask: Ask, draw: Random) -> Ask:
+    """A third of those with GPUs may be paused, and take a while to stand still; some keep memory of their GPUs."""
+    if ask.gpu_milli < GPU_MILLI or draw.random() > 1 / 3:
+        return ask
+    return replace(ask, notice_s=draw.choice((1, 5)), stays_gib=draw.choice((0, 0, 4)))
 
 
 async def window(people: People, event: Event) -> None:
