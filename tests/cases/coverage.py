@@ -74,6 +74,7 @@ CASES: dict[str, tuple[str, ...]] = {
         "test_quota::test_no_mix_of_units_slips_below_a_gpu_limit",
         "test_quota::test_shares_by_memory_too_small_to_show_still_count",
         "test_variants::test_memory_and_fractions_of_any_card_stay_below_a_limit_together",
+        "test_variants_reports::test_who_asks_by_memory_is_told_what_that_is_of_a_card_below_its_limit",
     ),
     "B14 volcano-sh/volcano#5001": (
         "test_quota::test_what_a_job_does_not_ask_for_never_refuses_it",
@@ -96,6 +97,7 @@ CASES: dict[str, tuple[str, ...]] = {
     "C04 volcano-sh/volcano#4825": (
         "test_borrowing::test_a_group_within_its_guarantee_gets_into_a_parent_that_a_sibling_filled",
         "test_variants::test_a_leaf_three_levels_down_gets_its_guarantee_out_of_a_cousin",
+        "test_variants_reports::test_behind_more_jobs_than_a_round_looks_at_who_is_owed_or_more_important_gets_in",
     ),
     "C07 kubernetes-sigs/kueue#4809": (
         "test_borrowing::test_a_head_of_queue_that_cannot_run_yet_does_not_stop_lending",
@@ -161,6 +163,7 @@ CASES: dict[str, tuple[str, ...]] = {
     "E10 armadaproject/armada#5071": (
         "test_preemption::test_who_borrows_most_gives_first_the_youngest_first_and_nobody_at_its_share",
         "test_variants_order::test_whoever_is_most_over_its_share_gives_first_and_nobody_at_its_share",
+        "test_variants_reports::test_of_borrowers_of_unlike_priority_the_lower_ones_go_and_nobody_goes_twice",
     ),
     "E11 SchedMD/slurm#203": (
         "test_preemption::test_one_plan_is_kept_until_the_job_starts",
@@ -170,6 +173,8 @@ CASES: dict[str, tuple[str, ...]] = {
         "test_preemption::test_what_is_evicted_is_what_was_planned_and_no_more",
         "test_preemption::test_the_two_small_ones_go_when_the_large_one_is_protected",
         "test_variants::test_the_list_that_was_decided_is_the_list_that_stops_and_no_shorter_one_would_do",
+        "test_variants_reports::test_what_one_victim_leaves_beside_its_heir_is_waited_for_before_another_goes",
+        "test_variants_reports::test_what_victims_leave_of_cpus_memory_and_shares_is_waited_for_too",
     ),
     "E14 kubernetes/kubernetes#134217": (
         "test_preemption::test_a_victim_that_is_still_starting_is_evicted_once",

@@ -18,6 +18,7 @@ MACHINES: dict[str, tuple[str, ...]] = {
         "core/test_resizing::test_growth_of_such_a_gang_that_its_limit_forbids_stops_nobody",
         "sim/test_resizes::test_a_service_that_dies_in_the_middle_of_a_change_does_not_stop_it",
         "cases/test_variants_sizes::test_a_crash_at_any_second_of_a_change_loses_neither_size_nor_room",
+        "test_variants_reports::test_a_size_that_was_asked_for_and_may_not_be_yet_is_told_with_its_reason",
     ),
     "J04 kubernetes-sigs/kueue#12670": (
         "cases/test_elastic::test_a_job_whose_members_partly_ended_shrinks_is_evicted_and_ends_like_any_other",
