@@ -120,7 +120,7 @@ def is_stirred(state: State, pool: str, now: int) -> bool:
 def next_move_ms(state: State, pool: str, now: int) -> int | None:
     """When the next running job may move to faster GPUs, though nothing else happens; None when none is ever to."""
     changes = state.kept.pools[pool].policy.elastic_growth
-    return min(move_times(state, pool, after=now), default=None) if changes else None
+    return next(move_times(state, pool, after=now), None) if changes else None
 
 
 def _by_policy(state: State, known: PoolState, now: int) -> tuple[list[Target], NodesWanted | None]:

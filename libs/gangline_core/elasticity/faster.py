@@ -8,6 +8,7 @@ an end.
 """
 
 from collections.abc import Iterator
+from operator import itemgetter
 
 import numpy as np
 
@@ -38,14 +39,14 @@ def may_move(state: State, pool: str) -> bool:
 
 
 def move_times(state: State, pool: str, *, after: int) -> Iterator[int]:
-    """When, later than `after`, running jobs may move to what is free now: time alone brings that."""
+    """When, later than `after`, running jobs may move to what is free now, soonest first: time alone brings that."""
     free = _free(state.room(pool)) if may_move(state, pool) else frozenset[str]()
     known, policy = state.kept.affinities, state.kept.pools[pool].policy
-    for job_id in state.live.get(pool, {}) if free else ():
-        job = state.kept.jobs[job_id]
-        if job.state != JobState.RUNNING or (from_ms := _moves_from_ms(job, policy)) <= after or not _lets_go(job):
-            continue
-        if not free.isdisjoint(better_than(known, job.spec, known.models.get(job_id, ""))):
+    jobs = [state.kept.jobs[name] for name in state.live.get(pool, {})] if free else []
+    able = ((_moves_from_ms(job, policy), job) for job in jobs if job.state == JobState.RUNNING and _lets_go(job))
+    # What a job likes is looked up last, as that is dear.
+    for from_ms, job in sorted((one for one in able if one[0] > after), key=itemgetter(0)):
+        if not free.isdisjoint(better_than(known, job.spec, known.models.get(job.id, ""))):
             yield from_ms
 
 
