@@ -23,7 +23,7 @@ from gangline_kubernetes.happenings import Happenings
 from gangline_kubernetes.marks import Marks
 from gangline_kubernetes.names import MANAGER, mark_of
 from gangline_kubernetes.objects import Pod
-from gangline_kubernetes.reading import HOPELESS, local_of, stuck, unbound, vanished
+from gangline_kubernetes.reading import HOPELESS, is_of_the_node, local_of, stuck, unbound, vanished
 from gangline_kubernetes.starts import Refusal, Start, Starter
 from gangline_kubernetes.statuses import resized
 from gangline_wire.seal import SecretMissingError
@@ -391,6 +391,7 @@ class Carrier:
             patience_s = UNBOUND_S if is_unbound else HOPELESS_S if why.reason in HOPELESS else self.config.stuck_s
             if now_s - since_s >= patience_s:
                 self._faults[name] = f"{why.reason}: {why.message}"
+                is_unbound = is_unbound or is_of_the_node(why.message)
                 self.stop(name, ExitCause.PLACE_REFUSED if is_unbound else ExitCause.START_FAILED)
                 task = self.site.follower.state.kept.tasks.get(name)
                 if is_unbound and task is not None:

@@ -174,6 +174,7 @@ class Terminated(Struct, frozen=True, rename="camel"):
 
     exit_code: int = 0
     reason: str = ""
+    message: str = ""
 
 
 class ContainerState(Struct, frozen=True):

@@ -13,6 +13,23 @@ REFUSED_PREFIXES = ("OutOf", "UnexpectedAdmissionError", "NodeAffinity", "NodePo
 """Reasons by which a kubelet turns a bound pod away before anything of it ran."""
 MOVED = frozenset({"Evicted", "Preempting", "Terminated", "NodeShutdown", "NodeLost", "Shutdown"})
 """Reasons of an end that the task is not to blame for."""
+NEVER_RAN = frozenset({"StartError", "ContainerCannotRun", "RunContainerError"})
+"""Reasons of containers that the runtime could not start, although they count as ended."""
+NOT_FOUND_AGAIN = "ContainerStatusUnknown"
+"""Reason of an end that nobody saw, as the machine was started anew: the exit code is made up."""
+OF_THE_NODE = (
+    "nvidia-container-cli",
+    "cdi device",
+    "no space left on device",
+    "read-only file system",
+    "input/output error",
+    "cannot allocate memory",
+    "too many open files",
+    "resource temporarily unavailable",
+)
+"""What runtimes say, in lower case, where it is the machine that cannot start a container."""
+OF_THE_IMAGE = "requirement error"
+"""What they say, among the same words, where the image asks for another driver."""
 HOPELESS = frozenset({"InvalidImageName", "CreateContainerConfigError", "CreateContainerError", "ErrImageNeverPull"})
 """Waiting reasons that no patience helps against, as far as anybody knows."""
 WAITS = frozenset({"ErrImagePull", "ImagePullBackOff", *HOPELESS})
@@ -28,7 +45,7 @@ class Stuck(Struct, frozen=True):
 def local_of(pod: Pod, mark: Mark, *, stopping: ExitCause | None) -> Local:
     """The task as its pod shows it; `stopping` is the cause when we asked it to stop."""
     statuses = pod.status.container_statuses
-    started = any(one.state.running is not None or one.state.terminated is not None for one in statuses)
+    started = any(one.state.running is not None or _has_run(one) for one in statuses)
     if not pod.is_over and pod.metadata.is_gone:
         return vanished(_as_running(mark, started=started), stopping=stopping)
     if not pod.is_over:
@@ -55,6 +72,16 @@ def local_of(pod: Pod, mark: Mark, *, stopping: ExitCause | None) -> Local:
         silent=True,
         pod=_name_of(pod),
     )
+
+
+def _has_run(status: ContainerStatus) -> bool:
+    return status.state.terminated is not None and status.state.terminated.reason not in NEVER_RAN
+
+
+def is_of_the_node(message: str) -> bool:
+    """True for words of a runtime that say nothing of the job: on another machine it would start."""
+    said = message.lower()
+    return any(word in said for word in OF_THE_NODE) and OF_THE_IMAGE not in said
 
 
 def _name_of(pod: Pod) -> str:
@@ -97,8 +124,13 @@ def _cause(pod: Pod, *, started: bool, stopping: ExitCause | None) -> tuple[Exit
         return ExitCause.PROCESS_LOST, f"{reason}: {message}" if reason else "its pod was evicted"
     if pod.metadata.deletion_timestamp and pod.status.phase == "Failed":
         return ExitCause.PROCESS_LOST, "its pod was deleted"
+    ends = [one.state.terminated for one in pod.status.container_statuses if one.state.terminated is not None]
+    if any(end.reason == NOT_FOUND_AGAIN for end in ends):
+        return ExitCause.PROCESS_LOST, "its container was not found again"
     if not started and pod.status.phase == "Failed":
-        return ExitCause.START_FAILED, f"{reason}: {message}"
+        said = next((end for end in ends if end.reason in NEVER_RAN), pod.status)
+        error = f"{said.reason}: {said.message}"
+        return ExitCause.PLACE_REFUSED if is_of_the_node(error) else ExitCause.START_FAILED, error
     return ExitCause.EXITED, ""
 
 
