@@ -16,11 +16,11 @@ from gangline_core.state import State
 from gangline_core.step import Step
 from gangline_kit.errors import TemporaryError
 from gangline_kit.service import Site
-from gangline_kit.tasks import Tasks
 from gangline_kubernetes import elements
 from gangline_kubernetes.api import MERGE, Api, RefusedError, path_of
 from gangline_kubernetes.asking import ask
 from gangline_kubernetes.config import Config
+from gangline_kubernetes.due import Due
 from gangline_kubernetes.happenings import Happenings
 from gangline_kubernetes.manifests import Home
 from gangline_kubernetes.names import GROUP_VERSION, JOB_FINALIZER
@@ -79,14 +79,12 @@ class Desk:
         self.namespaces: dict[str, Namespace] = {}
         self.jobs: dict[str, JobId] = {}
         """Job of each object, or its array as a whole, by uid."""
-        self.dirty: dict[str, None] = {}
+        self.due = Due(site.clock, self._handle, name="object", tick_s=TICK_S, most=SUBMIT_MAX)
+        """Objects to look at, by uid."""
         self.written: dict[str, tuple[float, str]] = {}
         """When each status was last written, and its word."""
-        self.wait_until: dict[str, float] = {}
         self.is_synced = False
         self.happenings = Happenings(site, api)
-        self._work = Tasks()
-        self._busy: dict[str, None] = {}
 
     @property
     def state(self) -> State:
@@ -114,8 +112,8 @@ class Desk:
         else:
             self.objects[uid] = after
             if before is None or is_asked_anew(before, after):
-                self.wait_until.pop(uid, None)
-        self.dirty[uid] = None
+                self.due.now(uid)
+        self.due.soon(uid)
 
     def hear_namespace(self, before: Namespace | None, after: Namespace | None) -> None:
         """A namespace came, changed or went; refused jobs of it may be looked at again."""
@@ -126,10 +124,7 @@ class Desk:
             self.namespaces.pop(name, None)
             return
         self.namespaces[name] = after
-        for uid, found in self.objects.items():
-            if found.metadata.namespace == name and uid in self.wait_until:
-                del self.wait_until[uid]
-                self.dirty[uid] = None
+        self.due.hasten(uid for uid, found in self.objects.items() if found.metadata.namespace == name)
 
     def note(self, message: Message, step: Step) -> None:
         """The log knows something new about jobs."""
@@ -149,34 +144,21 @@ class Desk:
             uid = job.spec.labels.get(LABEL_UID, "")
             # An element speaks for nobody but its array.
             self.jobs[uid] = JobId(job.array or job_id)
-            self.dirty[uid] = None
+            self.due.soon(uid)
 
     def take_over(self) -> None:
         """Find the jobs of all objects in the log, and look at everything once."""
         self.jobs.clear()
         for name in (*self.state.kept.arrays, *self.state.kept.jobs):
             self._touch(name)
-        self.dirty |= dict.fromkeys(self.objects)
+        self.due.soon(*self.objects)
         self.is_synced = True
 
     # --- acting -------------------------------------------------------------------------------------------
 
     async def work_for_ever(self) -> None:
         """Look at every object about which something is new; several at a time, each by one hand."""
-        try:
-            while True:
-                await self.site.clock.sleep(TICK_S)
-                now_s = self.site.clock.monotonic_s()
-                for uid in [uid for uid, at in self.wait_until.items() if at <= now_s]:
-                    del self.wait_until[uid]
-                    self.dirty[uid] = None
-                for uid in list(self.dirty):
-                    if uid not in self._busy and uid not in self.wait_until and len(self._busy) < SUBMIT_MAX:
-                        del self.dirty[uid]
-                        self._busy[uid] = None
-                        self._work.spawn(self._handle(uid), name=f"object {uid}")
-        finally:
-            await self._work.close()
+        await self.due.work_for_ever()
 
     async def _handle(self, uid: str) -> None:
         try:
@@ -185,12 +167,10 @@ class Desk:
             log.warning("job object %s: %s", uid, error)
             is_full = isinstance(error, RefusedError) and error.is_too_large
             pause_s = REFUSED_TRIES_S if is_full else UNFINISHED_TRIES_S
-            self.wait_until[uid] = self.site.clock.monotonic_s() + pause_s
+            self.due.after(uid, pause_s)
             if is_full and uid in self.objects:
                 message = f"the server takes no larger object, so nothing can be written to it: {error}"
                 await self.happenings.tell(self.objects[uid].metadata, "TooLarge", message, is_warning=True)
-        finally:
-            self._busy.pop(uid, None)
 
     async def _look(self, uid: str) -> None:
         """Bring one object and its job together."""
@@ -235,7 +215,7 @@ class Desk:
         match await ask(self.site, request):
             case Admitted(jobs=jobs):
                 self.jobs[meta.uid] = JobId(jobs[0])
-                self.dirty[meta.uid] = None
+                self.due.soon(meta.uid)
                 if secrets:
                     await self.happenings.tell(meta, "SecretsInPlain", OPEN, is_warning=True)
             case Refused(refusals=refusals):
@@ -249,7 +229,7 @@ class Desk:
     async def _refuse(self, found: JobObject, code: str, message: str, *, again_s: float) -> None:
         meta = found.metadata
         if again_s:
-            self.wait_until[meta.uid] = self.site.clock.monotonic_s() + again_s
+            self.due.after(meta.uid, again_s)
         if found.status.get("message") == message and found.status.get("observedGeneration") == meta.generation:
             return
         now_ms = self.site.clock.now_ms()
@@ -284,7 +264,7 @@ class Desk:
         if last_word == f"{key}{numbers}" and now_s - last_s < SAME_WORD_S:
             return
         if numbers and last_word.startswith(f"{key}(") and now_s - last_s < ARRAY_S:
-            self.wait_until[found.metadata.uid] = last_s + ARRAY_S
+            self.due.at(found.metadata.uid, last_s + ARRAY_S)
             return
         generation, now_ms = found.metadata.generation, self.site.clock.now_ms()
 

@@ -16,6 +16,7 @@ from gangline_kubernetes.adoption import is_gated
 from gangline_kubernetes.api import Api, RefusedError
 from gangline_kubernetes.broods import Broods, NoPodError
 from gangline_kubernetes.config import Config
+from gangline_kubernetes.due import Due
 from gangline_kubernetes.handing import Unfit
 from gangline_kubernetes.names import mark_of
 from gangline_kubernetes.objects import OwnerObject, Pod
@@ -54,15 +55,15 @@ class Letting:
         asks: Asks,
         broods: Broods,
         ask: Callable[[OwnerKind, OwnerObject], Awaitable[JobSpec | Unfit | Fault]],
-        dirty: dict[str, float],
+        due: Due[str],
     ) -> None:
-        """`ask` gives the job that an owner asks for now; owners that must be looked at are put into `dirty`."""
+        """`ask` gives the job that an owner asks for now; owners that must be looked at are `due`."""
         self._site = site
         self._config = config
         self._asks = asks
         self._broods = broods
         self._ask = ask
-        self._dirty = dirty
+        self._due = due
         self._writer = OwnerWriter(api)
         self.released: dict[JobId, int] = {}
         """Attempt of each job for which its owner was let go."""
@@ -163,7 +164,7 @@ class Letting:
     def _unfit(self, order: Order, why: str) -> NoPodError:
         """What to raise for a task of a job that has to be made anew."""
         self.stale.setdefault(order.job.id, why)
-        self._dirty[order.job.spec.labels[LABEL_OWNER]] = 0.0
+        self._due.now(order.job.spec.labels[LABEL_OWNER])
         return NoPodError(why)
 
     def _check(self, order: Order, pod: Pod) -> None:

@@ -12,10 +12,10 @@ from gangline_core.state import State
 from gangline_core.step import Step
 from gangline_kit.errors import TemporaryError
 from gangline_kit.service import Site
-from gangline_kit.tasks import Tasks
 from gangline_kubernetes.api import Api, RefusedError
 from gangline_kubernetes.config import Config
 from gangline_kubernetes.desk import by
+from gangline_kubernetes.due import Due
 from gangline_kubernetes.happenings import WARNINGS, Happenings
 from gangline_kubernetes.objects import OwnerObject
 from gangline_kubernetes.owner_kinds import OwnerKind
@@ -48,12 +48,10 @@ class OwnerWords:
         self._owners = owners
         self._writer = OwnerWriter(api)
         self._happenings = Happenings(site, api)
-        self._fresh: dict[JobId, None] = {}
+        self._due = Due(site.clock, self._handle, name="tell owner of", tick_s=TICK_S, most=WRITES_MAX)
         self._told: dict[JobId, tuple[str, float]] = {}
         """Word and time of what each owner was told last."""
         self._preemptions: dict[JobId, int] = {}
-        self._work = Tasks()
-        self._busy: dict[JobId, None] = {}
 
     @property
     def state(self) -> State:
@@ -76,29 +74,17 @@ class OwnerWords:
     def _touch(self, name: JobId) -> None:
         job = self.state.job(name)
         if job is not None and LABEL_OWNER in job.spec.labels and job.submitted_by == self._by:
-            self._fresh[name] = None
+            self._due.soon(name)
 
     async def work_for_ever(self) -> None:
         """Tell every owner about whose job something is new."""
-        try:
-            while True:
-                await self._site.clock.sleep(TICK_S)
-                for name in [name for name in self._fresh if name not in self._busy]:
-                    if len(self._busy) >= WRITES_MAX:
-                        break
-                    del self._fresh[name]
-                    self._busy[name] = None
-                    self._work.spawn(self._handle(name), name=f"tell owner of {name}")
-        finally:
-            await self._work.close()
+        await self._due.work_for_ever()
 
     async def _handle(self, name: JobId) -> None:
         try:
             await self._tell(name)
         except (RefusedError, TemporaryError) as error:
             log.info("the owner of job %s was not told: %s", name, error)
-        finally:
-            self._busy.pop(name, None)
 
     async def _tell(self, name: JobId) -> None:
         job = self.state.job(name)

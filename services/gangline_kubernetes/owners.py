@@ -15,13 +15,13 @@ from gangline_core.state import State
 from gangline_core.step import Step
 from gangline_kit.errors import TemporaryError
 from gangline_kit.service import Site
-from gangline_kit.tasks import Tasks
 from gangline_kubernetes.adoption import ALONE, Gang, gang_of
 from gangline_kubernetes.api import Api, RefusedError
 from gangline_kubernetes.asking import ask
 from gangline_kubernetes.broods import Broods
 from gangline_kubernetes.config import Config
 from gangline_kubernetes.desk import Desk, by
+from gangline_kubernetes.due import Due
 from gangline_kubernetes.handing import Unfit
 from gangline_kubernetes.happenings import Happenings
 from gangline_kubernetes.objects import Meta, OwnerObject, Pod
@@ -74,12 +74,10 @@ class Owners:
         """The living job of each owner, by uid."""
         self.renewed: dict[JobId, None] = {}
         """Jobs that we ended ourselves, as their owner asks for something else by now."""
-        self.dirty: dict[str, float] = {}
-        """Owners to look at, and when."""
-        self.letting = Letting(site, config, api, asks=asks, broods=self.broods, ask=self._asked, dirty=self.dirty)
+        self.due = Due(site.clock, self._handle, name="owner", tick_s=TICK_S)
+        """Owners to look at, by uid."""
+        self.letting = Letting(site, config, api, asks=asks, broods=self.broods, ask=self._asked, due=self.due)
         self._happenings = Happenings(site, api)
-        self._work = Tasks()
-        self._busy: dict[str, None] = {}
         self._rests_until: dict[str, float] = {}
         """Before when an owner is not taken up again, as it made no fitting pods."""
         self._tries: dict[str, int] = {}
@@ -106,7 +104,7 @@ class Owners:
         if after is None:
             self.asks.affinities.drop(uid)
             self._rests_until.pop(uid, None)
-        self.dirty[uid] = 0.0
+        self.due.now(uid)
 
     def hear_pod(self, before: Pod | None, after: Pod | None) -> None:
         """A pod came, changed or went."""
@@ -115,12 +113,12 @@ class Owners:
         was = self.broods.objects.get(root) if (root := self.broods.root_of(pod.metadata)) else None
         self.broods.hear_pod(before, after)
         if was is not None and self.broods.objects[root] is not was:
-            self.dirty.setdefault(root, 0.0)
+            self.due.soon(root)
         if after is None:
             self.letting.taken.pop(pod.metadata.uid, None)
             self.letting.extra.pop(pod.metadata.uid, None)
         elif before is None and (root := self.broods.root_of(pod.metadata)) in self.jobs:
-            self.dirty.setdefault(root, 0.0)
+            self.due.soon(root)
 
     def belongs(self, meta: Meta, owner: str) -> bool:
         """True when the object with this uid stands above the pod, as far as that is known."""
@@ -154,7 +152,7 @@ class Owners:
             if job is None or not uid or job.submitted_by != by(self.config.cluster):
                 continue
             if job.state in (JobState.STOPPING, JobState.WAITING, JobState.SUSPENDED, *ENDS):
-                self.dirty[uid] = 0.0
+                self.due.now(uid)
 
     def take_over(self) -> None:
         """Find the jobs of all owners in the log, and look at everything once."""
@@ -165,37 +163,27 @@ class Owners:
                 self.jobs[uid] = job.id
                 if uid in self.objects:
                     self.asks.hold(*self.objects[uid])
-        self.dirty |= dict.fromkeys((*self.objects, *self.jobs), 0.0)
+        for uid in (*self.objects, *self.jobs):
+            self.due.now(uid)
 
     # --- acting -------------------------------------------------------------------------------------------
 
     async def work_for_ever(self) -> None:
         """Look at every owner about which something is new, each by one hand."""
-        try:
-            while True:
-                await self.site.clock.sleep(TICK_S)
-                now_s = self.site.clock.monotonic_s()
-                for uid in [uid for uid, at in self.dirty.items() if at <= now_s and uid not in self._busy]:
-                    del self.dirty[uid]
-                    self._busy[uid] = None
-                    self._work.spawn(self._handle(uid), name=f"owner {uid}")
-        finally:
-            await self._work.close()
+        await self.due.work_for_ever()
 
     async def _handle(self, uid: str) -> None:
         try:
             await self._look(uid)
         except (RefusedError, TemporaryError, msgspec.ValidationError) as error:
             log.warning("owner %s: %s", uid, error)
-            self.dirty[uid] = self.site.clock.monotonic_s() + AGAIN_S
-        finally:
-            self._busy.pop(uid, None)
+            self.due.after(uid, AGAIN_S)
 
     async def _look(self, uid: str) -> None:
         known = self.objects.get(uid)
         job = self.state.job(self.jobs[uid]) if uid in self.jobs else None
         if known is None and job is not None and not self.is_known(job.spec.labels.get(LABEL_KIND, "")):
-            self.dirty[uid] = self.site.clock.monotonic_s() + LOOK_S
+            self.due.after(uid, LOOK_S)
             return
         if known is None or known[1].metadata.deletion_timestamp:
             if job is not None and job.state not in (*ENDS, JobState.STOPPING):
@@ -235,7 +223,8 @@ class Owners:
             # Whatever is said of the owner meanwhile, it is not taken up before.
             failures = self.letting.failures.get(uid, 0)
             pause_s = min(AGAIN_S_MAX, AGAIN_S * (1 << min(failures - 1, 10))) if failures else 0.0
-            self.dirty[uid] = self._rests_until[uid] = self.site.clock.monotonic_s() + pause_s
+            self._rests_until[uid] = self.site.clock.monotonic_s() + pause_s
+            self.due.at(uid, self._rests_until[uid])
         elif job.state == JobState.SUCCEEDED:
             self.letting.failures.pop(uid, None)
         for pod in pods:
@@ -245,12 +234,12 @@ class Owners:
         """Ask for admission; the owner's uid and generation make a repeat give the same job."""
         meta = found.metadata
         if self._rests_until.get(meta.uid, 0.0) > self.site.clock.monotonic_s():
-            self.dirty[meta.uid] = self._rests_until[meta.uid]
+            self.due.at(meta.uid, self._rests_until[meta.uid])
             return
         self._rests_until.pop(meta.uid, None)
         mine = await self._asked(kind, found)
         if isinstance(mine, Unfit | Fault):
-            self.dirty[meta.uid] = self.site.clock.monotonic_s() + TICK_S
+            self.due.after(meta.uid, TICK_S)
             if mine.message:
                 await self._refuse(kind, found, mine.message)
             return
@@ -269,11 +258,11 @@ class Owners:
                 job = self.state.job(JobId(jobs[0]))
                 if job is not None and job.state not in ENDS:
                     self.jobs[meta.uid] = job.id
-                    self.dirty[meta.uid] = 0.0
+                    self.due.now(meta.uid)
                 elif job is not None:
                     # The same was asked before, and that has ended: it is asked for anew.
                     self._tries[meta.uid] = again + 1
-                    self.dirty[meta.uid] = 0.0
+                    self.due.now(meta.uid)
             case Refused(refusals=refusals):
                 await self._refuse(kind, found, sentence(refusals[0].reason))
             case Denied(message=message):
@@ -285,7 +274,7 @@ class Owners:
         """Tell its owner why it is not taken up, and look at it again later."""
         meta = found.metadata
         log.info("%s %s/%s: %s", kind.name, meta.namespace, meta.name, message)
-        self.dirty[meta.uid] = self.site.clock.monotonic_s() + AGAIN_S
+        self.due.after(meta.uid, AGAIN_S)
         await self._happenings.tell(meta, "Refused", message, is_warning=True, kind=(kind.group_version, kind.name))
 
     async def _asked(self, kind: OwnerKind, found: OwnerObject) -> JobSpec | Unfit | Fault:
@@ -312,7 +301,7 @@ class Owners:
         """Suspend the owner of a job that was stopped, so that it does not make anew what we delete."""
         uid = found.metadata.uid
         if job.state == JobState.STOPPING and not self.may_go(job):
-            self.dirty[uid] = self.site.clock.monotonic_s() + LOOK_S
+            self.due.after(uid, LOOK_S)
             return
         async with self.letting.hand(uid):
             present = self.state.job(job.id)
@@ -343,7 +332,7 @@ class Owners:
             return
         given = {self.letting.task_of(pod) for pod in self.broods.pods_of(uid)}
         if any(task.id not in given for task in self.state.tasks_of(job)):
-            self.dirty[uid] = self.site.clock.monotonic_s() + LOOK_S
+            self.due.after(uid, LOOK_S)
             return
         for pod in others:
             if pod.spec.node_name:
