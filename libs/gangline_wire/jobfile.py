@@ -15,7 +15,7 @@ from gangline_wire.fields import each, is_full, join, listed, note, read_fields
 from gangline_wire.jobfile_beside import Beside, linked
 from gangline_wire.jobfile_place import in_slices
 from gangline_wire.jobfile_role import ROLE_FIELDS, build_roles, read_role
-from gangline_wire.jobfile_terms import TERM_FIELDS
+from gangline_wire.jobfile_terms import TERM_FIELDS, WORKDIR
 from gangline_wire.limits import most
 from gangline_wire.problem import FieldError, FieldErrorsError, WrongValueError
 from gangline_wire.quantity import kind_name
@@ -46,6 +46,8 @@ def parse_job(document: object, others: Beside | None = None) -> JobSpec:
         raise JobFileError([FieldError(path="", message=f"a job must be a mapping, not {kind_name(document)}")])
     errors: list[FieldError] = []
     kept = _with_roles(document, errors) if "roles" in document else _with_one_role(document, errors)
+    if WORKDIR in kept:
+        _start_in(kept, errors)
     if "after" in kept:
         _link(kept, others or Beside(), errors)
     if not errors:
@@ -112,6 +114,14 @@ def _with_secrets(
         if not any(name in role.environment for role in roles):
             note(errors, FieldError(path=f"secrets.{name}", message="has no value, neither here nor in an env"))
     return tuple(replace(role, environment={**values, **role.environment}) for role in roles)
+
+
+def _start_in(kept: dict[str, Any], errors: list[FieldError]) -> None:
+    """The folder is kept among the attributes, where agents look for it."""
+    folder, attributes = kept.pop(WORKDIR), kept.get("attributes", {})
+    if attributes.get(WORKDIR, folder) != folder:
+        note(errors, FieldError(path=WORKDIR, message="is another folder than that in attributes"))
+    kept["attributes"] = {**attributes, WORKDIR: folder}
 
 
 def _link(kept: dict[str, Any], others: Beside, errors: list[FieldError]) -> None:

@@ -4,14 +4,13 @@ from typing import Any
 
 from gangline_core.room.mig import profiles
 from gangline_core.spec import ResizeKind, ServiceClass
+from gangline_wire.jobfile_examples import EXAMPLE, ROLES_EXAMPLE
 from gangline_wire.jobfile_schema_order import ORDER_PROPERTIES
 from gangline_wire.jobfile_terms import FOREVER, SIGNALS
 from gangline_wire.limits import most
 from gangline_wire.names import DOTTED, ENV_KEY, TOKEN
 
 Schema = dict[str, Any]
-
-TASKS_EXAMPLE = 4
 
 
 def _text(limit: str, meaning: str, **more: Any) -> Schema:
@@ -188,6 +187,13 @@ JOB_PROPERTIES: dict[str, Schema] = {
         propertyNames={"pattern": f"^{ENV_KEY.pattern}$"},
         examples=[{"kind": "training", "parameters": 7000000000}],
     ),
+    "workdir": _text(
+        "attribute_chars",
+        "Folder in which its programs start, as a whole path; `gangline submit` takes one from where you stand, too. "
+        "Left out: an empty folder for each task. Containers start where their image says.",
+        pattern="^/",
+        examples=["/data/resnet"],
+    ),
     "elastic": {
         "type": "object",
         "properties": {
@@ -344,42 +350,6 @@ _NAMED_ROLE: Schema = {
     "required": ["name"],
     "additionalProperties": False,
 }
-
-EXAMPLE: Schema = {
-    "name": "resnet-50",
-    "group": "research/vision",
-    "tasks": TASKS_EXAMPLE,
-    "gpus": 2,
-    "gpu_models": ["H100", "A100"],
-    "cpus": 8,
-    "memory": "64Gi",
-    "command": ["python", "train.py", "--epochs", "90"],
-    "env": {"MODE": "train"},
-    "time_limit": "12h",
-    "topology": {"preferred": "rack"},
-}
-ROLES_EXAMPLE: Schema = {
-    "name": "rl",
-    "roles": [
-        {"name": "learner", "gpus": 8, "cpus": 32, "memory": "256Gi", "command": ["python", "learner.py"]},
-        {
-            "name": "actor",
-            "tasks": 16,
-            "min": 8,
-            "max": 32,
-            "cpus": 4,
-            "memory": "8Gi",
-            "command": ["python", "actor.py"],
-        },
-    ],
-}
-
-CHAIN_EXAMPLE: list[Schema] = [
-    {"name": "prepare", "cpus": 16, "command": ["python", "prepare.py"]},
-    {"name": "train", "gpus": 8, "command": ["python", "train.py"], "after": "prepare"},
-    {"name": "clean", "command": ["rm", "-r", "/scratch/run"], "after": ["afterany:train"]},
-]
-"""Jobs of one file, each after the one before it."""
 
 JOB_FILE: Schema = {
     "title": "JobFile",

@@ -21,11 +21,13 @@ from gangline_wire.jobfile_role import read_env_key, read_env_value, read_token
 from gangline_wire.limits import most
 from gangline_wire.names import group_path, user_name, visible
 from gangline_wire.problem import WrongValueError
-from gangline_wire.quantity import kind_name
+from gangline_wire.quantity import kind_name, shown
 
 SIGNALS = ("SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGCONT")
 """Signals a job may be asked to stop with."""
 
+WORKDIR = "workdir"
+"""The attribute in which the folder is kept that programs start in."""
 FOREVER = "forever"
 """Protected time that never ends."""
 INT64_MOST = (1 << 63) - 1
@@ -116,6 +118,18 @@ def read_attributes(value: object) -> dict[str, str | int | float | bool]:
     return entries(value, "attributes", read_env_key, _attribute)
 
 
+def read_workdir(value: object) -> str:
+    """The folder that programs start in.
+
+    Raises:
+        WrongValueError: no whole path.
+    """
+    folder = visible(text(value), _ATTRIBUTE_CHARS)
+    if not folder.startswith("/"):
+        raise WrongValueError(f'"{shown(folder)}" is no whole path, such as "/data/resnet"')
+    return folder
+
+
 def read_stop_signal(value: object) -> str:
     """A signal a job may be asked to stop with.
 
@@ -173,6 +187,7 @@ TERM_FIELDS: dict[str, tuple[str, Reader]] = {
     "service_class": ("service_class", read_service_class),
     "labels": ("labels", read_labels),
     "attributes": ("attributes", read_attributes),
+    "workdir": (WORKDIR, read_workdir),
     "topology": ("topology", read_topology),
     "node_selector": ("node_selector", read_labels),
     "exclude_nodes": ("exclude_nodes", read_exclude_nodes),

@@ -156,7 +156,16 @@ def resolve(program: str, *, path: str, cwd: Path, shown: str = "") -> str:
         raise LaunchError(f"{shown or program} is not executable")
     if "/" in program and os.path.isdir(candidates[0]):
         raise LaunchError(f"{shown or program} is a folder and no program")
-    raise LaunchError(f"{shown or program} was not found" + ("" if "/" in program else " in PATH"))
+    raise LaunchError(f"{shown or program} was not found{_searched(program)}")
+
+
+def _searched(program: str) -> str:
+    """Where it was looked for, and how to have it found."""
+    if program.startswith("/"):
+        return ""
+    if "/" in program:
+        return " in the folder that the job starts in (workdir)"
+    return " in PATH; name its whole path, or give PATH in env"
 
 
 def order_bytes(settings: Settings, launch: Launch, about: Intent, folder: Folder, cgroup: Mapping[str, str]) -> bytes:

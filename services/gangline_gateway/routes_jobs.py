@@ -21,7 +21,7 @@ from gangline_gateway.route_parts import (
     steers,
 )
 from gangline_gateway.table import Parameter, Route
-from gangline_wire import jobfile_schema
+from gangline_wire import jobfile_examples
 from gangline_wire import views as v
 
 JOB_ROUTES = (
@@ -34,7 +34,7 @@ JOB_ROUTES = (
         status=202,
         query=(DRY_RUN_PARAMETER,),
         body=JOB_FILE,
-        example=jobfile_schema.EXAMPLE,
+        example=jobfile_examples.EXAMPLE,
         problems=SUBMITS,
         is_idempotent_by_key=True,
     ),
@@ -47,7 +47,7 @@ JOB_ROUTES = (
         status=202,
         query=(DRY_RUN_PARAMETER,),
         body=BATCH_FILE,
-        example={"jobs": [jobfile_schema.EXAMPLE]},
+        example={"jobs": [jobfile_examples.EXAMPLE]},
         problems=SUBMITS,
         is_idempotent_by_key=True,
     ),

@@ -57,6 +57,16 @@ async def test_a_batch_script_is_submitted_as_the_job_its_header_says(platform: 
     assert (job["tasks"], job["gpus"], job["command"][:2]) == (2, 1, ["/bin/sh", "-c"])
 
 
+async def test_a_job_file_may_name_its_folder_from_where_one_stands(platform: FakePlatform, tmp_path: Path) -> None:
+    file = tmp_path / "job.yaml"
+    for written, sent in (("./resnet", f"{Path.cwd()}/resnet"), (".", f"{Path.cwd()}"), ("/data/x", "/data/x")):
+        file.write_text(f"command: [python, train.py]\nworkdir: {written}\n")
+        platform.answer("POST", "/v1/jobs:batch", batch(1))
+        assert (await gangline(platform.url, "submit", str(file))).code == 0
+        assert isinstance(platform.asked[-1].body, dict)
+        assert platform.asked[-1].body["jobs"][0]["workdir"] == sent
+
+
 async def test_what_sbatch_is_told_on_its_command_line_is_told_to_submit(
     platform: FakePlatform, tmp_path: Path
 ) -> None:

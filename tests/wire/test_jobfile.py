@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gangline_core.spec import Dependency, ServiceClass, Toleration, TopologyWish
-from gangline_wire import jobfile_schema
+from gangline_wire import jobfile_examples, jobfile_schema
 from gangline_wire.jobfile import JOB_FIELDS, SINGLE_FIELDS, JobFileError, parse_job
 from gangline_wire.jobfile_role import NAMED_ROLE_FIELDS
 from gangline_wire.limits import LIMITS, most
@@ -105,7 +105,7 @@ def test_every_field_is_read() -> None:
 
 
 def test_roles_start_together_and_have_names() -> None:
-    spec = parse_job(jobfile_schema.ROLES_EXAMPLE)
+    spec = parse_job(jobfile_examples.ROLES_EXAMPLE)
     assert [(role.name, role.count, role.min_count, role.max_count) for role in spec.roles] == [
         ("learner", 1, 1, 1),
         ("actor", 16, 8, 32),
@@ -418,3 +418,18 @@ def test_what_a_resize_is_for_the_job_is_read_with_its_times():
     told = {error.path: error.message for error in wrong.value.errors}
     assert "beside elastic" in told["elastic.min"]
     assert "known here are" in told["elastic.zeal"]
+
+
+def test_the_folder_that_programs_start_in_is_a_field_of_its_own() -> None:
+    job = parse_job({"command": ["python", "train.py"], "workdir": "/data/resnet", "attributes": {"kind": "cv"}})
+    assert job.attributes == {"kind": "cv", "workdir": "/data/resnet"}, "agents look for it there"
+    for fields, told in (
+        ({"workdir": "resnet"}, "no whole path"),
+        ({"workdir": "/a", "attributes": {"workdir": "/b"}}, "another folder"),
+        ({"workdir": 3}, "must be text"),
+    ):
+        with pytest.raises(JobFileError) as refused:
+            parse_job({"command": ["x"], **fields})
+        [error] = refused.value.errors
+        assert error.path == "workdir"
+        assert told in error.message

@@ -6,14 +6,8 @@ from typing import Any
 import yaml
 
 from draw.markdown import code, document, table
-from gangline_wire.jobfile_schema import (
-    CHAIN_EXAMPLE,
-    EXAMPLE,
-    JOB_PROPERTIES,
-    ROLE_PLACE,
-    ROLE_PROPERTIES,
-    ROLES_EXAMPLE,
-)
+from gangline_wire.jobfile_examples import CHAIN_EXAMPLE, EXAMPLE, ROLES_EXAMPLE
+from gangline_wire.jobfile_schema import JOB_PROPERTIES, ROLE_PLACE, ROLE_PROPERTIES
 
 Properties = Mapping[str, Mapping[str, Any]]
 
@@ -26,6 +20,9 @@ def page() -> str:
         "together or not at all. Unknown fields are refused, naming the nearest known one. Memory needs a unit "
         "(`16Gi`, `500M`), counts may be fractions (`0.5`, `500m`), durations are seconds or text (`1h30m`).",
         block(EXAMPLE),
+        "Programs are found in the `PATH` of the machine's agent unless `env` has one, or named by their whole path, "
+        "and start in `workdir`. `gangline run` and batch scripts pass on your `PATH`, your Python environment and the "
+        "folder that you stand in; a job file says them itself, and so does the same whoever submits it.",
         "With several roles, each has its own tasks, command and resources:",
         block(ROLES_EXAMPLE),
         "A file may hold several jobs, which are admitted together or not at all. They have no numbers yet, so `after` "

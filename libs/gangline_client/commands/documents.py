@@ -1,6 +1,7 @@
 """How job files and run flags become the documents the platform is asked to admit."""
 
 import json
+import os.path
 from argparse import Namespace
 from collections import Counter
 from collections.abc import Mapping
@@ -120,8 +121,8 @@ def run_document(args: Namespace, *, environ: Mapping[str, str], folder: str, no
     return _given(document) | {name: value for name, value in numbers.items() if value is not None}
 
 
-def with_flags(source: Source, args: Namespace) -> Document:
-    """The source's document with what the flags of `gangline submit` say over it.
+def with_flags(source: Source, args: Namespace, *, folder: str) -> Document:
+    """The source's document with what the flags of `gangline submit` say over it; paths begin in the folder.
 
     Raises:
         UsageError: a field's value is no YAML, or a job file is given arguments, which only scripts take.
@@ -133,6 +134,8 @@ def with_flags(source: Source, args: Namespace) -> Document:
         document["after"] = [*(known if isinstance(known, list) else [known]), *own]
     if args.hold:
         document["hold"] = True
+    if isinstance(inside := document.get("workdir"), str) and inside:
+        document["workdir"] = os.path.normpath(os.path.join(folder, os.path.expanduser(inside)))
     if args.args:
         if not source.is_script:
             raise UsageError(

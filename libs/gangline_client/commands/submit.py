@@ -33,7 +33,7 @@ async def submit(session: Session, args: Namespace) -> int:
         )
     group, pool = args.group or session.settings.group, args.pool or session.settings.pool
     args.after = await numbered(session, args.after, in_call={str(one.document.get("name", "")) for one in sources})
-    told = [documents.with_flags(source, args) for source in sources]
+    told = [documents.with_flags(source, args, folder=session.folder) for source in sources]
     jobs = [documents.with_defaults(document, group=group, pool=pool) for document in told]
     try:
         batch = await session.client.submit_many(jobs, key=args.key, dry_run=args.dry_run)

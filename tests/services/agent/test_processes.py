@@ -54,7 +54,8 @@ async def test_a_signal_that_kills_a_task_shows_as_128_more(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("command", "word"),
     [
-        (("no-such-program-here",), "was not found in PATH"),
+        (("no-such-program-here",), "was not found in PATH; name its whole path, or give PATH in env"),
+        (("./train.sh",), "was not found in the folder that the job starts in (workdir)"),
         (("/etc/passwd",), "is not executable"),
         (("/etc",), "is a folder"),
         ((), "no command"),
