@@ -311,7 +311,8 @@ def _wait_for_movers(table: Table, opened: RoundOpened) -> None:
 
 def _waiting(table: Table, candidates: Sequence[Candidate], started: set[JobId]) -> Iterator[tuple[int, Job]]:
     """The candidates that still wait, each with how many come before it."""
+    jobs = table.state.kept.jobs
     for seen, candidate in enumerate(candidates):
-        job = table.state.job(candidate.job)
-        if job is not None and job.state == JobState.WAITING and job.id not in started:
+        job = jobs.get(candidate.job)
+        if job is not None and job.state is JobState.WAITING and job.id not in started:
             yield seen, job

@@ -154,8 +154,10 @@ def _kinds(waiting: Waiting) -> Ints:
     if not waiting.policy.preemption:
         return kinds
     is_owing = any(group.guaranteed for group in waiting.state.kept.groups.values())
-    for field in (LEVEL, PRIORITY, CLASS, *([GROUP] if is_owing else ())):
-        _, which = np.unique(waiting.field(field), return_inverse=True)
+    for column in map(waiting.field, (LEVEL, PRIORITY, CLASS, *([GROUP] if is_owing else ()))):
+        if bool((column == column[:1]).all()):
+            continue
+        _, which = np.unique(column, return_inverse=True)
         kinds = np.unique(kinds * (int(which.max()) + 1) + which, return_inverse=True)[1]
     return kinds
 

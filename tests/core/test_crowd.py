@@ -8,10 +8,14 @@ from tests.make import World, group, node, spec
 from gangline_core.job import JobState
 from gangline_core.making_room import preemption
 from gangline_core.refusing.crowd import Crowd
+from gangline_core.spec import ServiceClass
 
 POLICIES = {
     "dates": {"ordering": "fifo", "preemption": False, "backfill_depth": 1},
     "many dates": {"ordering": "fifo", "preemption": False, "backfill_depth": 3},
+    "dates, and who is stronger evicts": {"ordering": "fifo", "backfill_depth": 1},
+    "many dates, and who is stronger evicts": {"ordering": "priority", "backfill_depth": 3},
+    "a formula, and who checkpoints makes way": {"ordering": "weighted", "backfill_depth": 1, "yield_after_gpu_s": 300},
     "service": {
         "ordering": "least_attained",
         "service_thresholds": (600,),
@@ -27,6 +31,16 @@ POLICIES = {
 }
 
 
+def sort(dice: Random) -> dict[str, object]:
+    """How important a job is, mostly as important as all others, and whether it goes on where it stopped."""
+    return {
+        "priority": dice.choice([0, 0, 0, 0, 1]),
+        "service_class": dice.choice([*3 * [ServiceClass.BURSTABLE], ServiceClass.OPPORTUNISTIC]),
+        "checkpoints": dice.random() < 0.3,
+        "estimate_s": dice.choice([0, 200, 2_000]),
+    }
+
+
 def day(seed: int, *, forgets: bool = False, **policy: object) -> World:
     """Fifty events of a crowded pool; with `forgets`, nothing is remembered of who stands where by service."""
     dice = Random(seed)
@@ -35,7 +49,12 @@ def day(seed: int, *, forgets: bool = False, **policy: object) -> World:
     for _ in range(50):
         if dice.random() < 0.7:
             limit_s = dice.choice([0, 100, 1_000, 10_000]) if policy["backfill_depth"] else 0
-            own = {"group": dice.choice(["lab", "shop"]), "user": dice.choice(["ada", "bob", "eve"])}
+            own: dict[str, object] = {
+                "group": dice.choice(["lab", "shop"]),
+                "user": dice.choice(["ada", "bob", "eve"]),
+            }
+            if policy.get("preemption", True) and policy["backfill_depth"]:
+                own |= sort(dice)
             world.submit(spec(gpus=dice.choice([1, 2, 4, 8]), time_limit_s=limit_s, **own))
         elif running := world.in_state(JobState.RUNNING):
             world.finish(dice.choice(running))
@@ -47,7 +66,7 @@ def day(seed: int, *, forgets: bool = False, **policy: object) -> World:
 
 
 @pytest.mark.parametrize("name", POLICIES)
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(6))
 def test_whoever_is_refused_at_a_look_would_be_refused_after_a_long_one(
     name: str, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

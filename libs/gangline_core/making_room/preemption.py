@@ -163,6 +163,13 @@ class Preemptor:
         is_owed = self._table.is_owed(job)
         return self._plans[is_owed] >= PLANS_MAX or self._in_vain[job.spec.group, is_owed] >= IN_VAIN_MAX
 
+    def might_send(self, job: Job, *, is_owed: bool) -> bool:
+        """A cheap look whether anybody who lives might be sent away for this job, and be no plan in vain."""
+        table = self._table
+        if not table.policy.preemption:
+            return False
+        return may_evict_somebody(table, job, is_owed=is_owed) or bool(self._victims.yielders.of(job))
+
     def _plan(self, job: Job) -> Plan | None:
         table, policy = self._table, self._table.policy
         self.is_above_limits = False
@@ -170,9 +177,7 @@ class Preemptor:
         own = (job.spec.group, is_owed)
         if self.is_through(job) or not may_take(job.spec):
             return None
-        may_evict = policy.preemption and (
-            may_evict_somebody(table, job, is_owed=is_owed) or bool(self._victims.yielders.of(job))
-        )
+        may_evict = self.might_send(job, is_owed=is_owed)
         shrinks = self._victims.shrinks(job) if policy.shrink and may_shrink_somebody(table) else []
         if not may_evict and job.id not in self._heirs and not self._could_do(job, shrinks):
             self.is_above_limits = next(table.ledger.broken(job, table.seating.least(job).amounts), None) is not None
