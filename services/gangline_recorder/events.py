@@ -19,7 +19,7 @@ from gangline_core.facts import (
 )
 from gangline_core.fold import Message
 from gangline_core.ids import JobId
-from gangline_core.job import STATE_WORDS, Job, JobState
+from gangline_core.job import STATE_WORDS, Job, JobState, Resize
 from gangline_core.reasons import Reason, ReasonCode, sentence, utc
 from gangline_core.spec import JobSpec
 from gangline_core.state import State
@@ -161,9 +161,22 @@ def _text(state: State, job: Job, after: JobState, reason: Reason | None) -> str
     if after == JobState.STARTING:
         nodes = sorted({task.node for task in state.tasks_of(job)})
         return f"Placed on {', '.join(nodes[:8])}{' ...' if len(nodes) > 8 else ''} (attempt {job.attempt})."
-    if reason is None or after in (JobState.RUNNING, JobState.RESIZING):
+    if after == JobState.RESIZING:
+        return "" if job.resize is None else _sizes(job.resize)
+    if reason is None or after == JobState.RUNNING:
         return ""
     return sentence(as_written(state, reason))
+
+
+def _sizes(change: Resize) -> str:
+    """From how many tasks to how many, and why."""
+    roles = [
+        f"from {change.before.get(role, 0)} to {counted(size, 'task')} of {role}"
+        for role, size in change.after.items()
+        if change.before.get(role, 0) != size
+    ]
+    text = ", ".join(roles)
+    return f"{text[:1].upper()}{text[1:]}{f': {change.why}' if change.why else ''}." if roles else ""
 
 
 def _of_rejection(state: State, fact: Fact, message: Message, index: int) -> EventLine | None:

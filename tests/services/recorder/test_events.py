@@ -6,6 +6,7 @@ import re
 
 from tests.make import T0, World, node, spec
 
+from gangline_core import cycle, elasticity
 from gangline_core.door.edits import JobEdit
 from gangline_core.facts import Eviction, JobEdited, JobRejected, RoundDecided, StragglersSeen
 from gangline_core.fold import Message
@@ -33,6 +34,18 @@ def test_a_victim_is_told_who_pushed_it_and_that_it_waits_again() -> None:
     (event,) = events_of(world, world.tell("placement.default", evicted))
     assert (event.event, event.job, event.numbers) == ("Preempted", victim, {"job": winner, "rule": "priority"})
     assert f"job {winner}" in event.message
+
+
+def test_a_change_of_size_is_told_with_both_sizes_and_why() -> None:
+    world = World(node("n1", gpus=4))
+    job = world.submit_running(spec(gpus=1, tasks=1, minimum=1, maximum=3), "n1")
+    world.wait(7200)
+    world.tell("elastic.default", *elasticity.propose(world.state, "default", world.at))
+    world.tell("queue.default", *filter(None, [cycle.open_round(world.state, "default", world.at)]))
+    step = world.tell("placement.default", cycle.decide_round(world.state, "default", world.at))
+    (event,) = events_of(world, step)
+    assert (event.job, event.event) == (job, "Resizing")
+    assert event.message == "From 1 to 3 tasks of worker: idle GPUs."
 
 
 def test_a_rejected_job_is_in_the_feed_with_its_reason_and_without_a_number() -> None:
