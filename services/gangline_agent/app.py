@@ -157,7 +157,7 @@ def _process_runner(
         return await sealed_values(secrets, site.follower.state, job)
 
     rest = Rest(site.clock.monotonic_s)
-    reporter.resting = lambda: rest.problem
+    reporter.descriptions.resting = lambda: rest.problem
     around = Surroundings(
         clock=site.clock,
         append=append,

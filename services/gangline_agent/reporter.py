@@ -1,22 +1,19 @@
-"""Acts for the agent's nodes while it leads their lane: starts, stops, reports, describes, samples."""
+"""Acts for the tasks of an agent while it leads their lane: starts, stops and reports them, and shows that it lives."""
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Sequence
-
-from msgspec.structs import replace
+from collections.abc import Callable
 
 from gangline_agent import traces
 from gangline_agent.config import Config
+from gangline_agent.descriptions import Descriptions
 from gangline_agent.nodes import Nodes
 from gangline_agent.runner import Phase, Runner
 from gangline_agent.words import Words
-from gangline_core.cluster import Node
-from gangline_core.facts import ExitCause, Fact, GpusEmpty, NodeSeen, TaskExited, TaskStarted
+from gangline_core.facts import ExitCause, Fact, TaskExited, TaskStarted
 from gangline_core.fold import Message
 from gangline_core.ids import NodeId, TaskId
 from gangline_core.job import Job, Task
-from gangline_core.making_room.claims import is_overdue
 from gangline_core.state import State
 from gangline_core.step import Step
 from gangline_kit.carrying.orders import orders
@@ -31,13 +28,7 @@ from gangline_wire.samples import Samples
 
 log = logging.getLogger(__name__)
 
-NODES_MAX = 250
-"""Nodes described in one message."""
 SAMPLE_S = 1.0
-LOOK_S_MAX = 15.0
-"""Devices that do not answer for longer take no work."""
-SEEN_AGAIN_S = 5.0
-"""A node declared lost though its agent is here is reported again at most this often."""
 
 
 class Reporter:
@@ -50,6 +41,7 @@ class Reporter:
         self.site = site
         self.config = config
         self.nodes = nodes
+        self.descriptions = Descriptions(site, nodes, agent=config.name, alive=self._alive)
         self.worklist = Worklist(site, is_mine=self._is_mine, gather_ms=config.gather_ms)
         self.words = Words()
         self.says_safe: Callable[[TaskId], bool] = lambda task: False
@@ -58,20 +50,11 @@ class Reporter:
         """When each task last touched its heartbeat file, in ms; tasks that never did are left out."""
         self.stuck: Callable[[], tuple[str, ...]] = tuple
         """Tasks whose collective library gave an operation up."""
-        self.resting: Callable[[], str] = str
-        """Why the machine is given nothing for a while."""
         self.told_news: Callable[[], None] = lambda: None
         """Called when a job of the log has news of its size."""
-        self.told: dict[NodeId, Node] = {}
-        """Descriptions as the log last heard them from this process."""
-        self.warned: set[NodeId] = set()
-        """Nodes of which it was said that another agent carries them."""
-        self.seen_s = 0.0
         self.is_writing = False
         self.wrote_s = site.clock.monotonic_s()
         """When this process last led its lane."""
-        self.looked_s: float | None = None
-        """When the nodes were last looked at; None before the first time."""
 
     @property
     def state(self) -> State:
@@ -91,12 +74,7 @@ class Reporter:
             self.worklist.wake()
 
     def _is_mine(self, name: NodeId) -> bool:
-        return name in self.nodes.ids and self._carries(name)
-
-    def _carries(self, name: NodeId) -> bool:
-        """False for a node of another agent that names its machine alike: that one's tasks are not ours."""
-        node = self.state.kept.nodes.get(name)
-        return node is None or node.agent == self.config.name
+        return name in self.nodes.ids and self.descriptions.carries(name)
 
     @property
     def is_mute(self) -> bool:
@@ -118,19 +96,18 @@ class Reporter:
                 # it was called lost is called lost again.
                 await self._show_life()
                 await self._take_over(lane)
-                group.create_task(self._look_for_ever(), name="look")
-                group.create_task(self._describe_for_ever(lane), name="describe")
+                group.create_task(self.descriptions.look_for_ever(), name="look")
+                group.create_task(self.descriptions.tell_for_ever(lane), name="describe")
                 group.create_task(self._report_for_ever(lane), name="report")
 
     async def _take_over(self, lane: Lane) -> None:
         """Bring together what the log has on these nodes and what the runner finds; then say that they are here."""
-        own = [node for node in self.nodes.ids if self._carries(node)]
+        own = [node for node in self.nodes.ids if self.descriptions.carries(node)]
         mine = sorted(name for node in own for name in self.state.node_tasks.get(node, ()))
         await self.runner.recover(orders(self.state, mine))
         self.worklist.add((*mine, *self.runner.known))
-        await self._look()
-        self.told.clear()
-        await self._describe(lane, [node.id for node in self.nodes.described])
+        await self.descriptions.look()
+        await self.descriptions.tell_all(lane)
 
     # --- tasks --------------------------------------------------------------------------------------------
 
@@ -139,11 +116,11 @@ class Reporter:
             await self.worklist.news()
             facts = self._decide()
             if facts:
-                well = self._well_again(facts)
-                facts = (*facts, *(NodeSeen(node=node, alive=self._alive(node.id)) for node in well))
+                well = self.descriptions.well_again(facts)
+                facts = (*facts, *well)
                 ended = traces.ending(self.state, facts) if self.site.tracing.is_on else []
                 await lane.append(facts, trace=self._trace(facts))
-                self.told |= {node.id: node for node in well}
+                self.descriptions.were_told(well)
                 self.worklist.appended(facts)
                 traces.tell(self.site.tracing, self.state, facts, ended, at=self.site.now_ms())
 
@@ -220,23 +197,7 @@ class Reporter:
         task = self.state.kept.tasks.get(name)
         return None if task is None else self.state.job(task.job)
 
-    # --- nodes --------------------------------------------------------------------------------------------
-
-    async def _look_for_ever(self) -> None:
-        """Look at the nodes every second; a driver may take its time, or never answer."""
-        while True:
-            await self.site.clock.sleep(SAMPLE_S)
-            await self._look()
-
-    async def _look(self) -> None:
-        await self.nodes.refresh(self.state.kept.nodes)
-        self.looked_s = self.site.clock.monotonic_s()
-
-    async def _describe_for_ever(self, lane: Lane) -> None:
-        """Every second: say what changed about the nodes."""
-        while True:
-            await self.site.clock.sleep(SAMPLE_S)
-            await self._describe(lane, self._to_describe())
+    # --- signs of life --------------------------------------------------------------------------------------------
 
     async def beat(self) -> None:
         """Every second: show that the nodes live, whatever else takes long.
@@ -261,72 +222,6 @@ class Reporter:
         await self.site.bus.publish(subjects.samples(self.config.name), encode(samples))
         running = sum(local.phase == Phase.RUNNING for local in self.runner.known.values())
         self.site.metrics.set("gangline_tasks_running", running)
-
-    def _to_describe(self) -> list[NodeId]:
-        """Nodes that are not as the log has them: changed, or lost or forgotten although this agent is here."""
-        described, nodes = self._described(), self.state.kept.nodes
-        changed = [node.id for node in described if self.told.get(node.id) != node]
-        lost = [node.id for node in described if node.id not in nodes or nodes[node.id].lost]
-        if others := [name for name in changed if not self._carries(name) and name not in lost]:
-            self._warn_of(others)
-            changed = [name for name in changed if name not in others]
-        now_s = self.site.clock.monotonic_s()
-        if lost and now_s - self.seen_s < SEEN_AGAIN_S:
-            lost = []
-        return list(dict.fromkeys((*changed, *lost)))
-
-    def _warn_of(self, names: list[NodeId]) -> None:
-        """Another agent is there for these nodes: until it is lost, they are none of ours."""
-        if not self.warned.issuperset(names):
-            first = names[0]
-            agent = self.state.kept.nodes[first].agent
-            log.error(
-                "node %s is carried by agent %s: choose another name for this one, or stop that one", first, agent
-            )
-            self.warned |= set(names)
-
-    def _well_again(self, facts: tuple[Fact, ...]) -> list[Node]:
-        """Nodes that take work again with these facts, because what did not end there is gone.
-
-        Said in the same message: else a round finds the room free and the node closed, and gives the room that was
-        cleared for one job to another.
-        """
-        gone = {name for fact in facts if isinstance(fact, GpusEmpty) for name in fact.tasks}
-        if not gone & self.state.stopping_tasks.keys():
-            return []
-        undead = self._undead()
-        closed = undead.keys() - self._undead(without=gone).keys()
-        described = self._described(without=gone) if closed else ()
-        return [node for node in described if node.id in closed and self.told.get(node.id) not in (None, node)]
-
-    def _described(self, without: Collection[TaskId] = ()) -> Sequence[Node]:
-        """The nodes as they describe themselves, and what the agent has against giving them more work."""
-        problems = self._undead(without)
-        described = self.nodes.described
-        if self.looked_s is not None and self.site.clock.monotonic_s() - self.looked_s > LOOK_S_MAX:
-            problems |= dict.fromkeys(self.nodes.ids, "its devices do not answer")
-        if why := self.resting():
-            problems |= dict.fromkeys(self.nodes.ids, why)
-        if not problems:
-            return described
-        return [replace(node, problem=node.problem or problems.get(node.id, "")) for node in described]
-
-    def _undead(self, without: Collection[TaskId] = ()) -> dict[NodeId, str]:
-        """Nodes with a task that should have been gone for long: something is wrong there."""
-        now, tasks = self.site.now_ms(), self.state.kept.tasks
-        names = (name for name in self.state.stopping_tasks if name not in without)
-        late = (tasks[name] for name in names if is_overdue(self.state, tasks[name], now))
-        return {task.node: f"task {task.id} does not end" for task in late if task.node in self.nodes.ids}
-
-    async def _describe(self, lane: Lane, names: list[NodeId]) -> None:
-        """Say how these nodes are and which tasks live on them."""
-        nodes = {node.id: node for node in self._described()}
-        for first in range(0, len(names), NODES_MAX):
-            part = names[first : first + NODES_MAX]
-            facts = tuple(NodeSeen(node=nodes[name], alive=self._alive(name)) for name in part)
-            await lane.append(facts)
-            self.told |= {name: nodes[name] for name in part}
-            self.seen_s = self.site.clock.monotonic_s()
 
     def _alive(self, node: NodeId) -> tuple[TaskId, ...]:
         """The log's tasks of a node of which something is left here."""
