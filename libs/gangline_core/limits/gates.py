@@ -94,7 +94,8 @@ class Sieve:
     def foremost(self) -> frozenset[JobId]:
         """Below each limit that keeps jobs out the one that stands in front: starving ones by age, then by priority.
 
-        Opportunistic jobs have a front of their own, since others need not wait for them.
+        Opportunistic jobs have a front of their own, since others need not wait for them. Who asks for more than the
+        limit itself has no date whoever ends, and stands in nobody's way.
         """
         limited = np.array([reason.code in LIMIT_CODES for reason in self._reasons] + [False], dtype=np.bool_)
         kept_out = np.flatnonzero(limited[self._verdict])
@@ -107,9 +108,10 @@ class Sieve:
         slots, ids, stopped = self._slots[kept_out[rows]], self._ids[kept_out[rows]].tolist(), self._gate.stopped
         loose = (self.columns.field(slots, c.CLASS) == c.CLASS_RANK[ServiceClass.OPPORTUNISTIC]).tolist()
         front: dict[tuple[str, bool], JobId] = {}
-        for job, shape, is_loose in zip(ids, shapes[rows].tolist(), loose, strict=True):
+        told = [self._reasons[number] for number in self._verdict[kept_out[rows]].tolist()]
+        for job, shape, is_loose, reason in zip(ids, shapes[rows].tolist(), loose, told, strict=True):
             key = (stopped[shape], is_loose)
-            if key not in front:
+            if key not in front and not _is_beyond(reason):
                 front[key] = JobId(job)
                 if len(front) == FRONT_MAX:
                     break
@@ -352,6 +354,12 @@ class Gate:
         if above is None:
             above = self._above[group] = self._ledger.room(self._ledger.group_rungs(group))
         return Left(above, has_own=False)
+
+
+def _is_beyond(reason: Reason) -> bool:
+    """True when a limit has no room for the job even where nothing of it is used."""
+    needed, limit = reason.numbers.get("needed", 0), reason.numbers.get("limit", 0)
+    return reason.code in (ReasonCode.GROUP_LIMIT, ReasonCode.USER_LIMIT) and float(needed) > float(limit)
 
 
 def _memo_of(state: State, pool: str) -> GateMemo:
