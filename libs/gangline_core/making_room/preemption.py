@@ -120,7 +120,6 @@ class Preemptor:
         table = self._table
         shrunk: dict[JobId, list[TaskId]] = {}
         for loss in plan.losses:
-            names = [task.id for task in loss.tasks]
             gone = (loss.job, *loss.guests)
             if loss.kind == EVICT:
                 table.evictions += [
@@ -130,22 +129,14 @@ class Preemptor:
             elif loss.kind == PAUSE:
                 table.pauses += [JobPaused(job=one.id, beneficiary=job.id, rule=loss.rule) for one in gone]
             elif loss.kind == SHRINK:
-                shrunk.setdefault(loss.job.id, []).extend(names)
+                shrunk.setdefault(loss.job.id, []).extend(task.id for task in loss.tasks)
         self._victims.go(plan.losses)
         for victim, names in sorted(shrunk.items()):
             table.shrinks.append(Shrink(job=victim, tasks=tuple(sorted(names)), beneficiary=job.id))
-        claim = Claim(
-            job=job.id,
-            placement=Placement(
-                job=job.id,
-                attempt=job.attempt + 1,
-                tasks=plan.found.seats.tasks,
-                port=table.port_for(plan.found.seats.tasks),
-                level=plan.found.seats.level,
-            ),
-            victims=self._waited_for(job, plan),
-            made_ms=table.now,
-        )
+        seats = plan.found.seats
+        port = table.port_for(seats.tasks)
+        placed = Placement(job=job.id, attempt=job.attempt + 1, tasks=seats.tasks, port=port, level=seats.level)
+        claim = Claim(job=job.id, placement=placed, victims=self._waited_for(job, plan), made_ms=table.now)
         table.claims.append(claim)
         table.hold(claim, claim.victims, plan.found.amounts)
         return plan.found
