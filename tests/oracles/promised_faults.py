@@ -24,7 +24,7 @@ FAULTS: dict[str, tuple[str, ...]] = {
         "sim/test_stories::test_a_new_seed_ends_well",
     ),
     "a crash at every await": (
-        "sim/test_stories::test_whoever_dies_at_any_of_its_waits_leaves_everything_as_it_should_be",
+        "sim/test_sweep::test_whoever_dies_at_any_of_its_waits_leaves_everything_as_it_should_be",
         "sim/test_sweep::test_a_sweep_kills_everybody_at_every_wait_from_the_storys_beginning_to_its_last_job",
     ),
     "leaders frozen and thawed, two leaders, clocks that jump": (
