@@ -222,6 +222,37 @@ def test_who_borrows_most_gives_first_the_youngest_first_and_nobody_at_its_share
     assert gone[0] == one[-1].id
 
 
+@pytest.mark.parametrize("another", [True, False])
+def test_nobody_goes_for_room_that_another_would_then_be_owed(another):
+    # Its group lacks what it is guaranteed once it is gone, and who waits there takes over what is cleared.
+    drive = Drive(node("n0", gpus=4), groups=[owed("a", 1), group("b")], policy={"ordering": "fifo"})
+    drive.ask(0, gpus=1, group="a", limit=30)
+    drive.ask(0, gpus=1, group="a", run=20)
+    wide = drive.ask(0, tasks=3, gpus=1, group="a")
+    waiting = drive.ask(0, gpus=1, group="a") if another else None
+    high = drive.ask(0, tasks=4, gpus=1, group="b", priority=1)
+    drive.finish_all()
+    if waiting is not None:
+        assert (victims(drive), wide.starts, waiting.starts, high.starts) == ([], [20], [30], [])
+    else:
+        assert (victims(drive), wide.starts, high.starts) == ([wide.id], [20], [30])
+
+
+def test_priority_and_guarantees_that_point_in_a_circle_come_to_an_end():
+    # The lower one has the owed ones go, the higher one takes their room over, and they were owed what that one has.
+    drive = Drive(node("n0", gpus=8), groups=[group("a"), owed("c", 2)], policy={"ordering": "weighted"})
+    drive.ask(0, tasks=3, minimum=1, gpus=4, group="a", priority=2)
+    drive.ask(0, tasks=3, minimum=1, gpus=1, group="c")
+    drive.ask(0, tasks=4, gpus=1, group="a")
+    drive.ask(0, tasks=2, minimum=1, gpus=1, group="c")
+    drive.ask(0, tasks=4, gpus=1, group="a", priority=2)
+    drive.ask(0, tasks=4, minimum=1, gpus=4, group="a", priority=1)
+    drive.ask(0, tasks=1, gpus=4, group="a", priority=2, stop=3, run=20, limit=30)
+    drive.ask(0, tasks=4, minimum=1, gpus=2, group="c", priority=1, stop=3, run=20)
+    drive.until(600)
+    assert len(victims(drive)) <= 12
+
+
 @settings(max_examples=25)
 @given(st.data())
 def test_changes_end_and_nobody_evicts_each_other(data):

@@ -211,10 +211,15 @@ def evict(state: State, eviction: Eviction, step: Step) -> None:
     """A victim stops; it goes back to the queue and does not lose its turn."""
     job = state.job(eviction.job)
     if job is not None and job.outcome is None:
-        yielded_to = (*(other for other in job.yielded_to if other != eviction.beneficiary), eviction.beneficiary)
-        state.put_job(replace(job, yielded_to=yielded_to[-YIELDED_KEPT:]))
+        state.put_job(yields_to(job, eviction.beneficiary))
     numbers: dict[str, int | str] = {"job": eviction.beneficiary, "rule": eviction.rule}
     order_stop(state, eviction.job, Outcome.REQUEUED, Reason(ReasonCode.PREEMPTED, numbers), step)
+
+
+def yields_to(job: Job, other: JobId) -> Job:
+    """The job, which went for the other one."""
+    yielded_to = (*(one for one in job.yielded_to if one != other), other)
+    return replace(job, yielded_to=yielded_to[-YIELDED_KEPT:])
 
 
 def lower(state: State, lowering: Lowering, step: Step) -> None:

@@ -23,6 +23,7 @@ from gangline_core.fold.not_lent import waits_for_lenders
 from gangline_core.fold.owed import is_asked_back
 from gangline_core.fold.repair import give_up_repair
 from gangline_core.fold.resize import shrink, shrink_fault, start_again, waiting_growth
+from gangline_core.fold.taken_over import pass_on
 from gangline_core.ids import JobId
 from gangline_core.job import Job, JobState
 from gangline_core.parsync import note_asked, schedulers_of, synchronise
@@ -83,6 +84,7 @@ def round_decided(state: State, fact: f.RoundDecided, step: Step) -> None:
     pool.later = waiting_growth(state, pool, fact)
     use_up(state, fact, pool.proposals)
     proposals, pool.proposals = pool.proposals, {}
+    pass_on(state, fact)
     for dropped in fact.claims_dropped:
         state.drop_claim(dropped)
         lost = state.job(dropped)

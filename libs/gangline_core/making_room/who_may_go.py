@@ -54,6 +54,8 @@ class WhoMayGo:
         self._asked = asked_of(table, beneficiary)
         self._keeps: dict[tuple[int, int], bool] = {}
         """By kind and size, whether a group keeps its guarantee without such a job."""
+        self._asking: list[Job] | None = None
+        """Of each shape in view one job that waits, once somebody asked."""
 
     def in_order(self, under: frozenset[str] | None, *, everybody: bool) -> list[Allowed]:
         """Live jobs that may go, and by which rule, in the order in which they go.
@@ -110,8 +112,31 @@ class WhoMayGo:
         if keeps is None:
             whole = goes_whole(self._table, self._beneficiary)
             keeps = keeps_guarantee(self._table, one.job, victim.amounts, self._beneficiary, whole=whole)
+            keeps = keeps and not (whole and self._is_owed_to_others(one.job, victim.amounts))
             self._keeps[one.kind, one.size] = keeps
         return victim if keeps else None
+
+    def _is_owed_to_others(self, job: Job, amounts: dict[str, int]) -> bool:
+        """True when others that wait would be owed what the job's group then lacks, and so take over what is cleared.
+
+        Not from a beneficiary that is owed it as well.
+        """
+        table, beneficiary = self._table, self._beneficiary
+        if not table.has_guarantees or keeps_guarantee(table, job, amounts, beneficiary, whole=False):
+            return False
+        if table.is_owed(beneficiary):
+            return False
+        if self._asking is None:
+            self._asking = list(_asking(table))
+        promisers = {*ancestors(job.spec.group)}.difference(ancestors(beneficiary.spec.group))
+        table.after.give(job, amounts)
+        is_owed = any(
+            table.after.within_guarantee(one, table.seating.least(one).amounts)
+            for one in self._asking
+            if one.id != beneficiary.id and not promisers.isdisjoint(ancestors(one.spec.group))
+        )
+        table.after.take(job, amounts)
+        return is_owed
 
     def _rule(self, one: Standing) -> str:
         """Which rule lets this job be evicted for the beneficiary; empty when none does.
@@ -161,6 +186,19 @@ def may_evict_somebody(table: Table, job: Job, *, is_owed: bool) -> bool:
         if is_owed or theirs < mine or sort.service_class == ServiceClass.OPPORTUNISTIC:
             return True
     return False
+
+
+def _asking(table: Table) -> Iterator[Job]:
+    """Of each shape that is in the round's view the first job that waits for room."""
+    opened, kept, shapes = table.pool.open_round, table.state.kept, set[int]()
+    for candidate in opened.opened.candidates if opened is not None else ():
+        job = kept.jobs.get(candidate.job)
+        if job is None or job.state != JobState.WAITING or job.id in kept.claims:
+            continue
+        shape = table.state.shapes[job.id]
+        if shape not in shapes:
+            shapes.add(shape)
+            yield job
 
 
 def _running(table: Table) -> Iterator[Job]:
