@@ -14,28 +14,8 @@ from gangline_core.limits.calendar import Season
 from gangline_core.state import State
 
 
-def taken_over() -> tuple[World, JobId, JobId]:
-    """An elastic job gives up a member, since a limit keeps a small one out whose room is free on another node.
-
-    Then a large one below the same limit evicts what is left, and needs what that member counted, too.
-    """
-    groups = [group("lab", limit=gpu_amount(2)), group("x")]
-    world = World(node("n1", gpus=4), node("n2", gpus=4), groups=groups)
-    world.set_policy(ordering="priority", starvation_s=0)
-    world.submit_running(spec(gpus=3, group="x", priority=9), "n1")
-    elastic = spec(tasks=2, minimum=1, maximum=2, gpus=1, group="lab", priority=2, grace_s=30)
-    world.submit_running(elastic, "n2", "n2")
-    small = world.submit(gpus=1, group="lab")
-    world.wait(1).round()
-    assert [place.node for place in world.state.kept.claims[small].placement.tasks] == ["n1"]
-    large = world.submit(gpus=2, group="lab", priority=3)
-    world.wait(1).round()
-    assert list(world.state.kept.claims) == [large]
-    return world, small, large
-
-
-def beside_each_other() -> tuple[World, JobId]:
-    """The same small one, and a large one of another group that evicts what is left: both keep their claims."""
+def a_small_one_waits() -> tuple[World, JobId]:
+    """An elastic job gives up a member, since a limit keeps a small one out whose room is free on another node."""
     groups = [group("lab", limit=gpu_amount(2)), group("x"), group("shop")]
     world = World(node("n1", gpus=4), node("n2", gpus=4), groups=groups)
     world.set_policy(ordering="priority", starvation_s=0)
@@ -44,6 +24,22 @@ def beside_each_other() -> tuple[World, JobId]:
     world.submit_running(elastic, "n2", "n2")
     small = world.submit(gpus=1, group="lab")
     world.wait(1).round()
+    assert [place.node for place in world.state.kept.claims[small].placement.tasks] == ["n1"]
+    return world, small
+
+
+def taken_over() -> tuple[World, JobId, JobId]:
+    """A large one below the same limit evicts what is left, and needs what that member counted, too."""
+    world, small = a_small_one_waits()
+    large = world.submit(gpus=2, group="lab", priority=3)
+    world.wait(1).round()
+    assert list(world.state.kept.claims) == [large]
+    return world, small, large
+
+
+def beside_each_other() -> tuple[World, JobId]:
+    """A large one of another group evicts what is left: both keep their claims."""
+    world, small = a_small_one_waits()
     large = world.submit(gpus=4, group="shop", priority=3)
     world.wait(1).round()
     assert list(world.state.kept.claims) == [small, large], "what a far victim leaves is nobody's but the large one's"
