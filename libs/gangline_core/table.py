@@ -26,7 +26,7 @@ from gangline_core.facts import (
 from gangline_core.foresight.run_times import expected_run_ms
 from gangline_core.ids import JobId, TaskId
 from gangline_core.job import Job, Task, TaskState
-from gangline_core.limits.handover import count_claim, going_parts, whole
+from gangline_core.limits.handover import count_claim, each_going, going_parts
 from gangline_core.limits.quota import Ledger
 from gangline_core.making_room.service_index import Standing
 from gangline_core.placement import doubt_for, placer_for, view_for
@@ -300,10 +300,10 @@ class Table:
         if others or self.ceded:
             counted = going_parts(self, [task for name, task in tasks.items() if name not in self.ceded])
         going = [*parts, *(rest.part for rest in left if rest.part.id not in others)]
-        for room in (self.room, self.guarded):
-            if room is not None:
-                room.keep_both(going, claim.placement.tasks)
-        self.rests.leave(claim, [*whole(parts), *left], amounts)
+        for room in filter(None, (self.room, self.guarded)):
+            room.keep_both(going, claim.placement.tasks)
+        far = going_parts(self, [tasks[name] for name in tasks if name in others and name not in self.ceded])
+        self.rests.leave(claim, each_going(parts, left, ceded=self.ceded, far=far), amounts)
         self.promised.take(claim.placement.tasks)
         self.held.append(Held(claim=claim, alive=alive))
         self.leaving.update(name for name in tasks if name not in others)

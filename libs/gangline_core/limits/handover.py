@@ -4,17 +4,19 @@ A claim's job starts when its victims are gone: until then they count, from then
 the claim takes only that is new which the victims below the same holder do not give.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gangline_core.groups import holders
-from gangline_core.ids import JobId
+from gangline_core.ids import JobId, TaskId
 from gangline_core.job import Job, JobState, Task, TaskState
 from gangline_core.limits.amounts import count, task_amounts
 from gangline_core.limits.quota import JOBS
 from gangline_core.pauses.pausing import given_up, leaving_part
+from gangline_core.room.capacity import REST_RANK
 from gangline_core.room.rests import Rest
 from gangline_core.spec import ServiceClass
 
@@ -48,6 +50,26 @@ def going_parts(table: "Table", tasks: Sequence[Task]) -> list[Task]:
 def whole(parts: Iterable[Task]) -> list[Rest]:
     """All that these give back."""
     return [Rest(part, task_amounts(part)) for part in parts]
+
+
+def each_going(
+    parts: Iterable[Task], left: Iterable[Rest], *, ceded: Collection[TaskId], far: Iterable[Task]
+) -> Iterator[Rest]:
+    """Everybody who goes for a claim, with what may go to others beside it.
+
+    `left` is what earlier claims left. Who is `ceded` counts for an earlier claim, so of what he gives back below
+    limits there is only what that one left. Who is `far` gives this claim no room, and no other one yet.
+    """
+    rests = {rest.part.id: rest for rest in left}
+    for part in parts:
+        known = rests.pop(part.id, None)
+        if part.id not in ceded:
+            yield Rest(part, task_amounts(part))
+        else:
+            yield Rest(part, known.amounts if known is not None else {})
+    for part in far:
+        yield Rest(replace(part, rank=REST_RANK, cpu_milli=0, memory_mib=0, devices={}, gpus=()), task_amounts(part))
+    yield from rests.values()
 
 
 def count_claim(
