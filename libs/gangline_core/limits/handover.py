@@ -62,11 +62,8 @@ def each_going(
     """
     rests = {rest.part.id: rest for rest in left}
     for part in parts:
-        known = rests.pop(part.id, None)
-        if part.id not in ceded:
-            yield Rest(part, task_amounts(part))
-        else:
-            yield Rest(part, known.amounts if known is not None else {})
+        known = rests.pop(part.id, Rest(part, {}))
+        yield Rest(part, known.amounts if part.id in ceded else task_amounts(part))
     for part in far:
         yield Rest(replace(part, rank=REST_RANK, cpu_milli=0, memory_mib=0, devices={}, gpus=()), task_amounts(part))
     yield from rests.values()
