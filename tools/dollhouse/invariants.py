@@ -214,8 +214,8 @@ def faults_of(state: State) -> Iterator[str]:
             yield f"{promise}: {fault}"
 
 
-NUMBERED = frozenset({"kept", "shapes", "asks", "use", "columns"})
-"""What is no index, or numbered as things came: only its keys are compared, if anything."""
+NUMBERED = frozenset({"kept", "shapes", "asks", "use", "columns", "gate_memos", "held"})
+"""What is no index, numbered as things came, or remembered of looks: only its keys are compared, if anything."""
 
 
 def indexes_follow_from_what_is_kept(state: State) -> Iterator[str]:

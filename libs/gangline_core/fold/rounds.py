@@ -19,6 +19,7 @@ from gangline_core.fold.jobs import (
     set_reason,
 )
 from gangline_core.fold.life import give_up_start
+from gangline_core.fold.limits_elsewhere import keeps_others_out
 from gangline_core.fold.not_lent import waits_for_lenders
 from gangline_core.fold.owed import is_asked_back
 from gangline_core.fold.repair import give_up_repair
@@ -111,8 +112,13 @@ def round_decided(state: State, fact: f.RoundDecided, step: Step) -> None:
         _clear_room(state, fact, step)
     _say_why(state, fact, proposals, step)
     step.decided.append(fact.pool)
-    if _calls_for_another(state, opened, fact):
+    if _calls_for_another(state, opened, fact) or keeps_others_out(state, fact.pool, _at_work(fact), step.at):
         state.kept.changed_seq = step.seq
+
+
+def _at_work(fact: f.RoundDecided) -> list[JobId]:
+    """Who holds more from this round on than before."""
+    return [*(one.job for one in (*fact.placements, *fact.growths)), *(job for job, _ in fact.packings), *fact.resumes]
 
 
 def _calls_for_another(state: State, opened: f.RoundOpened | None, fact: f.RoundDecided) -> bool:

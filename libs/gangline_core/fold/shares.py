@@ -5,6 +5,7 @@ from typing import Any
 
 from gangline_core import facts as f
 from gangline_core.fold.jobs import add_placement
+from gangline_core.fold.limits_elsewhere import keeps_others_out
 from gangline_core.fold.not_lent import waits_for_lenders
 from gangline_core.ids import JobId
 from gangline_core.parsync import SMOOTHING_PERCENT
@@ -48,7 +49,7 @@ def share_decided(state: State, fact: f.ShareDecided, step: Step) -> None:
     if started and opened.waiting > len(opened.candidates) and (opened.is_cut or not started.isdisjoint(opened.edges)):
         # Others come into view where these were looked at.
         state.kept.changed_seq = step.seq
-    if started and waits_for_lenders(state, fact.pool):
+    if started and (waits_for_lenders(state, fact.pool) or keeps_others_out(state, fact.pool, started, step.at)):
         state.kept.changed_seq = step.seq
 
 
