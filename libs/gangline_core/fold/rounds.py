@@ -118,7 +118,8 @@ def round_decided(state: State, fact: f.RoundDecided, step: Step) -> None:
 
 def _at_work(fact: f.RoundDecided) -> list[JobId]:
     """Who holds more from this round on than before."""
-    return [*(one.job for one in (*fact.placements, *fact.growths)), *(job for job, _ in fact.packings), *fact.resumes]
+    began = [*(placement.job for placement in fact.placements), *(growth.job for growth in fact.growths)]
+    return [*began, *(job for job, _ in fact.packings), *fact.resumes]
 
 
 def _calls_for_another(state: State, opened: f.RoundOpened | None, fact: f.RoundDecided) -> bool:
