@@ -91,6 +91,26 @@ def test_members_of_one_attempt_count_once() -> None:
     assert len(found.killed.nodes) == 1
 
 
+def test_members_that_go_at_once_count_once_where_each_is_placed_again_alone() -> None:
+    """A gang of five was held at once when its machine had no memory left."""
+    world = World(node())
+    tasks = Elastic(kind=ResizeKind.TASKS)
+    job = world.submit(spec(gpus=1, tasks=4, repair_s=600, elastic=tasks))
+    for times in range(1, KILLED_MAX):
+        world.settle()
+        world.wait(2)
+        for task in world.tasks(job):
+            world.tell("agent.sim", f.TaskExited(task=task.id, cause=f.ExitCause.PROCESS_LOST, witnessed=True))
+            world.empty(task.id)
+        found = world.job(job)
+        assert found.killed is not None
+        assert (len(found.killed.nodes), found.state) == (times, JobState.WAITING)
+        assert found.reason is not None
+        assert found.reason.numbers["times"] == times
+    kill(world, job)
+    assert world.job(job).state == JobState.SUSPENDED
+
+
 def test_a_gang_that_goes_on_without_a_member_is_not_held_for_it() -> None:
     world = World(node())
     elastic = Elastic(kind=ResizeKind.TASKS)

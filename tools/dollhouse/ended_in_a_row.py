@@ -1,7 +1,7 @@
 """Whether nobody begins for ever whose supervisors are ended, told a second time by what agents said and who begins.
 
-A job that had five attempts in a row ended so begins no sixth before somebody releases it or a node where that was is
-closed; nobody is held for it that had fewer.
+A job that was ended so five times in a row begins no sixth time before somebody releases it or a node where that was is
+closed; nobody is held for it that had fewer. All that goes before anything of the job began again is one time.
 """
 
 from collections import defaultdict
@@ -27,7 +27,7 @@ class EndedInARow:
         self.met = 0
         """How often somebody was held."""
         self._row: dict[JobId, dict[int, NodeId]] = defaultdict(dict)
-        """Per job the attempts that ended so, and where."""
+        """Per job when it was ended so, and where."""
         self._held: set[JobId] = set()
         """Whom somebody holds or suspends: that a supervisor was ended is only what the job was told last."""
 
@@ -52,8 +52,8 @@ class EndedInARow:
                     self._row.pop(job_id, None)
             elif isinstance(fact, f.NodeQuarantined) and fact.problem:
                 for row in self._row.values():
-                    for attempt in [attempt for attempt, node in row.items() if node == fact.node]:
-                        del row[attempt]
+                    for at in [at for at, node in row.items() if node == fact.node]:
+                        del row[at]
         yield from self._moved(state, step)
 
     def _moved(self, state: State, step: Step) -> Iterator[str]:
@@ -63,9 +63,9 @@ class EndedInARow:
             if moved.after == JobState.SUSPENDED and is_for_that:
                 self.met += 1
                 if often < MOST and job.id not in self._held:
-                    yield f"job {job.id} is held though its supervisors were ended in {often} attempts only"
+                    yield f"job {job.id} is held though its supervisors were ended {often} times only"
             elif moved.after == JobState.STARTING and often >= MOST:
-                yield f"job {job.id} begins though its supervisors were ended in {often} attempts in a row"
+                yield f"job {job.id} begins though its supervisors were ended {often} times in a row"
 
     def _note(self, state: State, message: Message, fact: f.TaskExited, jobs: Mapping[JobId, Job], task: Task) -> None:
         job, now = jobs.get(task.job), state.kept.jobs.get(task.job)
@@ -73,6 +73,7 @@ class EndedInARow:
             return
         if message.at - (task.started_ms or task.placed_ms) >= LASTED_MS:
             self._row.pop(job.id, None)
-        if now.outcome is not None or now.state not in LIVE:
-            # Else the others go on without it.
-            self._row[job.id][task.attempt] = task.node
+        is_over = now.outcome is not None or now.state not in LIVE
+        if (is_over or job.spec.repair_s) and task.placed_ms >= max(self._row[job.id], default=0):
+            # Else the others go on without it, or it is what went before.
+            self._row[job.id][message.at] = task.node

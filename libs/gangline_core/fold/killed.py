@@ -20,7 +20,7 @@ from gangline_core.step import Step
 def killed(state: State, task: Task, step: Step) -> None:
     """A member is gone with its supervisor, which its agent saw go."""
     before = state.kept.jobs[task.job]
-    row = Killed(nodes=(*_row(before, task, step.at), task.node), at=step.at)
+    row = _counted_already(before, task) or Killed(nodes=(*_row(before, task, step.at), task.node), at=step.at)
     reason = _reason(row)
     lose(state, task, reason, step)
     job = state.kept.jobs[task.job]
@@ -37,6 +37,11 @@ def killed(state: State, task: Task, step: Step) -> None:
         state.put_job(replace(job, outcome=Outcome.SUSPENDED))
     else:
         order_stop(state, job.id, Outcome.SUSPENDED, reason, step)
+
+
+def _counted_already(job: Job, task: Task) -> Killed | None:
+    """The row as it is, for a member that was there when it grew: all that go at once count once."""
+    return job.killed if job.killed is not None and task.placed_ms < job.killed.at else None
 
 
 def _row(job: Job, task: Task, at: int) -> tuple[NodeId, ...]:
