@@ -71,6 +71,11 @@ def test_a_formula_means_what_it_says(text, factors, expected):
         ("gpus > 2", "inside where"),
         ("where(gpus, 1, 2)", "is no condition"),
         ("where('a' == 'b', 1, 2)", "not a number"),
+        ("where(gpus == 'many', 1, 2)", "where(attr_kind == 'training', a, b)"),
+        ("where(attr_kind > 'a', 1, 2)", "not a number"),
+        ("where('a' == attr_kind == 'b', 1, 2)", "not a number"),
+        ("attr_kind == 'training'", "inside where"),
+        ("where(attr_ == 'training', 1, 2)", "unknown factor"),
         ("True", "not a number"),
         ("'level'", "not a number"),
         ("1j", "not a number"),
@@ -92,6 +97,19 @@ def test_a_formula_that_cannot_be_used_is_refused_with_the_cause(text, complaint
     with pytest.raises(FormulaError) as refused:
         compile_formula(text)
     assert complaint in str(refused.value)
+
+
+def test_a_formula_asks_whether_an_attribute_is_a_text():
+    formula = compile_formula("where(attr_kind == 'training' and 'cv' != attr_field, 5, 0) + attr_kind")
+    assert formula.names == ("attr_field == cv", "attr_kind", "attr_kind == training")
+    columns = {
+        "attr_field == cv": np.array([0.0, 1.0, 0.0]),
+        "attr_kind": np.array([0.0, 0.0, 7.0]),
+        "attr_kind == training": np.array([1.0, 1.0, 0.0]),
+    }
+    asked, number = formula.evaluate(columns.__getitem__, 3)
+    assert asked.tolist() == [5 * MILLIONTHS, 0, 0]
+    assert number.tolist() == [0, 0, 7 * MILLIONTHS]
 
 
 def test_each_summand_is_a_term_with_the_administrators_words():

@@ -92,6 +92,12 @@ def test_what_the_job_says_of_itself_counts():
         "attr_kind": 0,
         "attr_urgent": 1,
         "attr_absent": 0,
+        "where(attr_kind == 'training', 5, 1)": 5,
+        "where('inference' == attr_kind, 5, 1)": 1,
+        "where(attr_kind != 'inference' and attr_parameters > 5, 5, 1)": 5,
+        "where(attr_absent == 'x' or attr_absent != 'x', 5, 1)": 5,
+        "where(attr_kind == 'load', 5, 1)": 1,
+        "where(attr_parameters == '7' or attr_urgent == 'True', 5, 1)": 1,
         "attempts + preemptions": 0,
     }.items():
         assert score_of(world, one, formula) == expected, formula

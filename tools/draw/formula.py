@@ -20,7 +20,9 @@ def page() -> str:
         "how to change and how to try it.",
         "## Factors",
         table(("Factor", "Meaning"), factors),
-        "Besides, `attr_<name>` is the job's own attribute of that name when it is a number, and 0 otherwise.",
+        "Besides, `attr_<name>` is the job's own attribute of that name when it is a number, and 0 otherwise. Inside "
+        "`where` it may also be compared with a text: `where(attr_kind == 'inference', 100, 0)` puts inference first. "
+        "Texts are compared letter by letter, with `==` and `!=` only.",
         "## Operators and functions",
         "Numbers, `+ - * /`, parentheses; inside `where` also `< <= > >= == != and or not`.",
         table(("Function", "Arguments", "Gives"), functions),

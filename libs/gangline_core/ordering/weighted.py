@@ -1,16 +1,12 @@
 """The administrator's formula: a weighted sum of named factors, every term of it kept."""
 
-import re
-
 import numpy as np
 
 from gangline_core.ordering.scored import Scored
 from gangline_core.scoring.factors import SHARE_FACTORS, Table, uses_shares
-from gangline_core.scoring.formula import compile_formula
+from gangline_core.scoring.formula import Term, compile_formula
 from gangline_core.scoring.surroundings import unmeasured
 from gangline_core.scoring.waiting import Waiting
-
-LOAD = re.compile(r"\bload\b")
 
 
 def weighted(waiting: Waiting, first: int) -> Scored:
@@ -23,7 +19,7 @@ def weighted(waiting: Waiting, first: int) -> Scored:
     table = Table(waiting)
     rows = len(waiting)
     columns = formula.evaluate(table.column, rows)
-    names = tuple(_said(term.text, waiting) for term in formula.terms)
+    names = tuple(_said(term, waiting) for term in formula.terms)
     if uses_shares(formula.names) and rows > 1:
         scores = Scored(names=names, columns=columns).totals(rows)
         table.count_ahead(np.lexsort((waiting.ids, waiting.since, -scores)))
@@ -31,9 +27,9 @@ def weighted(waiting: Waiting, first: int) -> Scored:
     return Scored(names=names, columns=columns)
 
 
-def _said(text: str, waiting: Waiting) -> str:
+def _said(term: Term, waiting: Waiting) -> str:
     """A term as the administrator wrote it, and what it rests on where that is no measurement."""
-    if not LOAD.search(text):
-        return text
+    if "load" not in term.names:
+        return term.text
     without, gpus = unmeasured(waiting)
-    return f"{text} (load of {without} of {gpus} GPUs as asked for, not measured)" if without else text
+    return f"{term.text} (load of {without} of {gpus} GPUs as asked for, not measured)" if without else term.text

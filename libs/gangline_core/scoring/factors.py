@@ -24,6 +24,8 @@ from gangline_core.spec import GPU_MILLI, Resources
 HOUR_MS = 3_600_000
 HOUR_S = 3_600
 ATTRIBUTE_PREFIX = "attr_"
+IS_TEXT = " == "
+"""Stands in the name of a factor between an attribute and the text that it may be."""
 NOT_MEASURED_PERCENT = 100.0
 """A job of whose like nothing is known is taken at its word: it uses what it asks for."""
 
@@ -51,7 +53,7 @@ class Table:
         return self.waiting.per_group(lambda path: usage.get(path, {}).get("gpu_milli", 0))
 
     def column(self, name: str) -> Column:
-        """One number per job for a factor or attribute."""
+        """One number per job for a factor or attribute, or whether an attribute is some text."""
         found = self._columns.get(name)
         if found is None:
             factor = FACTORS.get(name)
@@ -85,9 +87,14 @@ class Factor(Struct, frozen=True):
 def probe_values(name: str) -> tuple[float, float, float] | None:
     """Values to try a formula with; None when there is no such factor."""
     if name.startswith(ATTRIBUTE_PREFIX) and name != ATTRIBUTE_PREFIX:
-        return (0, 1, 1e12)
+        return (0, 1, 1) if IS_TEXT in name else (0, 1, 1e12)
     factor = FACTORS.get(name)
     return factor.probes if factor else None
+
+
+def text_factor(attribute: str, text: str) -> str:
+    """The name of the factor that is 1 where `attr_<name>` is this text, and 0 elsewhere."""
+    return f"{attribute}{IS_TEXT}{text}"
 
 
 def _user_level(table: Table) -> Column:
@@ -177,8 +184,13 @@ def _usual_gpu_percent(table: Table) -> Column:
 
 
 def _attribute(table: Table, name: str) -> Column:
+    """An attribute as a number, or 1 where it is the text behind its name."""
+    attribute, of_text, text = name.partition(IS_TEXT)
+
     def value(job: Job) -> float:
-        found = job.spec.attributes.get(name, 0)
+        found = job.spec.attributes.get(attribute, 0)
+        if of_text:
+            return float(found == text)
         return 0.0 if isinstance(found, str) else float(found)
 
     return table.waiting.each(value)

@@ -2,8 +2,9 @@
 
 A formula is a sum of terms over named factors (`gangline_core.scoring.factors.FACTORS` and `attr_<name>`), such as
 `level + 10 * age_hours - 2 * log(1 + gpus) + where(attr_parameters > 1e9, 5, 0)`. It may use `+ - * /`, numbers,
-parentheses, the functions of FUNCTIONS and comparisons inside `where`. Nothing else of Python is let in: the text is
-parsed, every node is checked against a short list, and only then turned into array operations.
+parentheses, the functions of FUNCTIONS, and inside `where` comparisons, of attributes with texts as well:
+`where(attr_kind == 'inference', 5, 0)`. Nothing else of Python is let in: the text is parsed, every node is checked
+against a short list, and only then turned into array operations.
 """
 
 import ast
@@ -17,7 +18,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from gangline_core.scoring import factors
-from gangline_core.scoring.factors import probe_values
+from gangline_core.scoring.factors import ATTRIBUTE_PREFIX, probe_values, text_factor
 
 Column = NDArray[np.float64]
 """One number per job."""
@@ -166,8 +167,13 @@ def _signed(node: ast.expr, *, is_minus: bool) -> Callable[[Columns], Column]:
 
 
 def _names(tree: ast.expr) -> set[str]:
-    functions = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
-    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and id(node) not in functions}
+    nodes = list(ast.walk(tree))
+    texts = [(node, name) for node in nodes if isinstance(node, ast.Compare) and (name := _of_text(node))]
+    other = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
+    other |= {id(side) for node, _ in texts for side in (node.left, *node.comparators)}
+    return {name for _, name in texts} | {
+        node.id for node in nodes if isinstance(node, ast.Name) and id(node) not in other
+    }
 
 
 def _check_names(tree: ast.expr) -> None:
@@ -277,6 +283,9 @@ def _call(node: ast.expr, name: str, arguments: Sequence[ast.expr]) -> Callable[
 def _condition(node: ast.expr) -> Callable[[Columns], NDArray[np.bool_]]:
     """How to compute what `where` decides on."""
     match node:
+        case ast.Compare(ops=[op]) if name := _of_text(node):
+            is_equal = isinstance(op, ast.Eq)
+            return lambda columns: (columns(name) == 1) == is_equal
         case ast.Compare(left=left, ops=ops, comparators=rights) if all(type(op) in _COMPARISONS for op in ops):
             sides = [_number(side) for side in (left, *rights)]
             tests = [_COMPARISONS[type(op)] for op in ops]
@@ -295,7 +304,25 @@ def _condition(node: ast.expr) -> Callable[[Columns], NDArray[np.bool_]]:
             raise FormulaError(f"{_shown(node)} is no condition; compare two numbers, such as gpus > 4")
 
 
+def _of_text(node: ast.Compare) -> str | None:
+    """The factor that says whether an attribute is a text, where the node asks for just that."""
+    match node:
+        case ast.Compare(
+            left=ast.Name(id=name), ops=[ast.Eq() | ast.NotEq()], comparators=[ast.Constant(value=str(text))]
+        ):
+            pass
+        case ast.Compare(
+            left=ast.Constant(value=str(text)), ops=[ast.Eq() | ast.NotEq()], comparators=[ast.Name(id=name)]
+        ):
+            pass
+        case _:
+            return None
+    return text_factor(name, text) if name.startswith(ATTRIBUTE_PREFIX) and name != ATTRIBUTE_PREFIX else None
+
+
 def _constant(node: ast.expr, value: object) -> Column:
+    if isinstance(value, str):
+        raise FormulaError(f"{_shown(node)} is not a number; texts are for where(attr_kind == 'training', a, b)")
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise FormulaError(f"{_shown(node)} is not a number")
     try:
