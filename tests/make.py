@@ -174,12 +174,12 @@ class World:
         for machine in nodes:
             self.see(machine)
 
-    def tell(self, lane: str, *facts: f.Fact, at: int | None = None) -> Step:
-        """Fold one message of these facts, at the world's time unless told otherwise."""
+    def tell(self, lane: str, *facts: f.Fact, at: int | None = None, seen: int = -1) -> Step:
+        """Fold one message of these facts, at the world's time and with all of the log read unless told otherwise."""
         self.at = self.at if at is None else at
         seq = self.state.kept.seq + 1
         raw = msgspec.json.encode((lane, self.at, facts))
-        message = Message(seq=seq, lane=lane, epoch=1, at=self.at, facts=facts, raw=raw)
+        message = Message(seq=seq, lane=lane, epoch=1, at=self.at, facts=facts, raw=raw, seen=seen)
         self.log.append(message)
         return apply(self.state, message, strict=True)
 

@@ -1,5 +1,6 @@
 """The shell around what-the-GPUs-say: listens to samples, judges them every second, appends what is new."""
 
+import asyncio
 import logging
 
 from gangline_core.facts import Fact, GangHung, GpuFailed, GpuTrespassed, JobReclaimed, NodeLost, StragglersSeen
@@ -22,9 +23,12 @@ from gangline_telemetry.trespass import Trespass
 from gangline_wire import subjects
 from gangline_wire.codec import CodecError, decode
 from gangline_wire.samples import Samples
-from gangline_wire.streams import LEASES
+from gangline_wire.streams import LEASES, LOG
 
 log = logging.getLogger(__name__)
+
+ANSWER_S_MAX = 2.0
+"""Before a node is called lost the bus must answer within this time."""
 
 
 async def run(site: Site, config: Config) -> None:
@@ -110,11 +114,24 @@ class Listener:
                     *self.stragglers.judge(state, now_s),
                     *self.trespass.judge(state),
                 )
+                if any(isinstance(fact, NodeLost) for fact in facts) and not await self._is_heard():
+                    self.watch.forgive(clock.monotonic_s())
+                    facts = tuple(fact for fact in facts if not isinstance(fact, NodeLost))
                 if facts:
                     await lane.append(facts)
                     self._count(facts)
         finally:
             await self.site.bus.unsubscribe(subscription)
+
+    async def _is_heard(self) -> bool:
+        """Whether the bus answers us now: whoever it does not reach hears nobody, and not for want of agents."""
+        try:
+            async with asyncio.timeout(ANSWER_S_MAX):
+                await self.site.bus.last_seq(LOG.name)
+        except (TemporaryError, TimeoutError):
+            log.warning("nodes were silent, but the bus does not answer either")
+            return False
+        return True
 
     async def _look_for_clusters(self, now_s: float) -> None:
         """Ask, now and then, whether somebody leads the lane of each cluster; without an answer nobody was silent."""

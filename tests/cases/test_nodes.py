@@ -126,6 +126,23 @@ async def deaf_story(tmp_path: Path) -> None:
         assert not any(known.lost for known in world.state.kept.nodes.values())
 
 
+def test_whoever_is_cut_off_itself_calls_nobody_lost(tmp_path: Path) -> None:
+    live(unanswered_story(tmp_path))
+
+
+async def unanswered_story(tmp_path: Path) -> None:
+    """Its word was written when it was heard again, and what still ran began a second time elsewhere."""
+    async with house(tmp_path, FLEETS) as world:
+        (job,) = await world.submit(ask(run=1000, gpus=4))
+        await world.reached(job)
+        world.cut("telemetry", quietly=True)
+        await world.clock.sleep(40)
+        world.heal("telemetry")
+        await world.clock.sleep(60)
+        assert (world.state.kept.jobs[job].attempt, world.state.kept.jobs[job].state) == (1, JobState.RUNNING)
+        assert not any(one.lost for one in world.state.kept.nodes.values())
+
+
 def test_every_members_machine_is_watched_and_not_only_the_first(tmp_path: Path) -> None:
     live(one_of_four_story(tmp_path))
 

@@ -29,6 +29,17 @@ def test_a_lost_node_requeues_the_gang_but_keeps_its_room_until_it_reports():
     assert not world.state.kept.tasks
 
 
+def test_a_node_is_not_lost_by_the_word_of_who_had_not_read_what_its_agent_wrote_since():
+    """Whoever had been cut off itself said so, late, and its job began elsewhere while it still ran there."""
+    world = World(node("n1", agent="one"), node("n2", agent="two"))
+    job = world.submit_running(spec(gpus=8), "n1")
+    started_seq = world.state.kept.lane_seqs["agent.one"]
+    world.tell("telemetry", f.NodeLost(node=NodeId("n1"), silent_ms=30_000), seen=started_seq - 1)
+    assert (world.job(job).state, world.state.kept.nodes[NodeId("n1")].lost) == (JobState.RUNNING, False)
+    world.tell("telemetry", f.NodeLost(node=NodeId("n1"), silent_ms=30_000), seen=started_seq)
+    assert (world.job(job).state, world.state.kept.nodes[NodeId("n1")].lost) == (JobState.WAITING, True)
+
+
 def test_a_node_that_returns_with_a_live_process_frees_its_room_only_when_that_is_gone():
     world = World(node("n1"))
     job = world.submit_running(spec(gpus=8), "n1")

@@ -195,14 +195,14 @@ class History:
 
     @staticmethod
     def _leaves_a_whole_gang(state: State, message: Message, task: Task) -> Iterator[str]:
-        """A gang goes on without a member only if it ended well, was told to leave, or its role may be smaller."""
+        """A gang goes on without a member if it ended well, was told to leave, is missed, or its role may be smaller."""
         job = state.kept.jobs.get(task.job)
         if job is None or job.attempt != task.attempt or job.state not in (*GOES_ON, JobState.STARTING):
             return
         told = [fact for fact in message.facts if isinstance(fact, f.TaskExited) and fact.task == task.id]
         code = told[0].exit_code if told else task.exit_code
         may_shrink = any(role.name == task.role and role.is_elastic for role in job.spec.roles)
-        if not task.stop and code != 0 and not may_shrink:
+        if not (task.stop or code == 0 or may_shrink or job.missing.get(task.role)):
             yield f"job {job.id} goes on without {task.id}, which ended with {code}"
 
     # --- for whom somebody has to go ----------------------------------------------------------------------

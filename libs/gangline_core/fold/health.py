@@ -25,10 +25,14 @@ from gangline_core.step import Step
 
 
 def node_lost(state: State, fact: f.NodeLost, step: Step) -> None:
-    """A node was silent for too long."""
+    """A node was silent for too long, unless its agent wrote what whoever says so had not read: it lives."""
     node = state.kept.nodes.get(fact.node)
-    if node is not None and not node.lost:
-        _lose(state, node, step)
+    if node is None or node.lost:
+        return
+    if state.kept.lane_seqs.get(f"agent.{node.agent}", 0) > step.seen:
+        step.touched = True
+        return
+    _lose(state, node, step)
 
 
 def _lose(state: State, node: Node, step: Step) -> None:
