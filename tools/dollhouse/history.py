@@ -195,7 +195,7 @@ class History:
 
     @staticmethod
     def _leaves_a_whole_gang(state: State, message: Message, task: Task) -> Iterator[str]:
-        """A gang goes on without a member if it ended well, was told to leave, is missed, or its role may be smaller."""
+        """A gang goes on without who ended well, was told to leave, is missed, or whose role may be smaller."""
         job = state.kept.jobs.get(task.job)
         if job is None or job.attempt != task.attempt or job.state not in (*GOES_ON, JobState.STARTING):
             return
