@@ -238,6 +238,15 @@ def test_nobody_goes_for_room_that_another_would_then_be_owed(another):
         assert (victims(drive), wide.starts, high.starts) == ([wide.id], [20], [30])
 
 
+def test_who_could_be_shrunk_goes_with_all_it_has_and_its_group_keeps_what_it_is_guaranteed():
+    # Each could give one of its two GPUs by shrinking, so evicting it was counted as the other one alone.
+    drive = Drive(node("n0", gpus=4), groups=[group("a"), owed("c", 2)])
+    small = [drive.ask(0, tasks=2, minimum=1, gpus=1, group="c") for _ in range(2)]
+    high = drive.ask(10, gpus=4, group="a", priority=1)
+    drive.until(600)
+    assert (victims(drive), drive.is_running(*small), drive.is_waiting(high)) == ([], [True, True], [True])
+
+
 def test_priority_and_guarantees_that_point_in_a_circle_come_to_an_end():
     # The lower one has the owed ones go, the higher one takes their room over, and they were owed what that one has.
     drive = Drive(node("n0", gpus=8), groups=[group("a"), owed("c", 2)], policy={"ordering": "weighted"})

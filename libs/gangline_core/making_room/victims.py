@@ -4,7 +4,7 @@ A wait costs nobody anything: the task is stopping already. A shrink takes membe
 smallest size. An eviction takes a whole job, where a rule allows it (see `who_may_go`).
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from msgspec.structs import replace
 
@@ -162,13 +162,15 @@ class Victims:
             return evictions
         after, may_go_whole = self._table.after, goes_whole(self._table, beneficiary)
         together: list[Loss] = []
+        given: list[tuple[Job, dict[str, int]]] = []
         for loss in evictions:
-            whole = loss.kind != SHRINK and may_go_whole
-            if after.over_guarantee(loss.job, loss.amounts, beneficiary=beneficiary.spec.group, whole=whole):
-                after.give(loss.job, loss.amounts)
+            whole, amounts = loss.kind != SHRINK and may_go_whole, self._gives(loss, together)
+            if after.over_guarantee(loss.job, amounts, beneficiary=beneficiary.spec.group, whole=whole):
+                after.give(loss.job, amounts)
+                given.append((loss.job, amounts))
                 together.append(loss)
-        for loss in together:
-            after.take(loss.job, loss.amounts)
+        for job, amounts in given:
+            after.take(job, amounts)
         return together
 
     def go(self, losses: list[Loss]) -> None:
@@ -179,9 +181,24 @@ class Victims:
             elif loss.kind == SHRINK:
                 self.shrunk.update(task.id for task in loss.tasks)
             if loss.kind != WAIT and self._table.has_guarantees:
-                self._table.after.give(loss.job, loss.amounts)
+                self._table.after.give(loss.job, self._gives(loss, losses))
 
     # --- inside -----------------------------------------------------------------------------------------
+
+    def _gives(self, loss: Loss, others: Collection[Loss]) -> dict[str, int]:
+        """What its group gives up: of an evicted job also those members that could have been shrunk away instead.
+
+        Not those that stop already, or that are among these other losses.
+        """
+        if not loss.also:
+            return loss.amounts
+        shrunk = {task.id for other in others if other.kind == SHRINK for task in other.tasks}
+        gone = self._table.leaving | self.shrunk | shrunk
+        amounts = dict(loss.amounts)
+        for task in loss.also:
+            if task.job == loss.job.id and not task.stop and task.id not in gone:
+                add_all(amounts, task_amounts(task).items())
+        return amounts
 
     def _pause(self, victim: LiveJob, rule: str) -> Loss | None:
         job = victim.job.id
