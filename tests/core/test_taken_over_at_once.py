@@ -7,7 +7,7 @@ from tests.core.test_pausing import gpu_spec
 from tests.make import gpu_amount, group, node, spec
 from tests.watched import Watched
 
-from gangline_core.facts import GroupSet
+from gangline_core.facts import GroupSet, HoldSet
 from gangline_core.ids import JobId
 from gangline_core.job import JobState
 from gangline_core.spec import ServiceClass
@@ -133,6 +133,23 @@ def test_what_is_cleared_for_one_that_had_much_goes_to_one_that_had_nothing(is_g
     world.settle()
     assert (world.job(fresh).state, world.job(sunk).state) == (JobState.RUNNING, JobState.WAITING)
     assert world.job(sunk).attempt == 1, "it did not begin again in between"
+
+
+@pytest.mark.parametrize("oldest", [True, False])
+def test_of_two_that_had_nothing_the_older_has_what_is_cleared_where_the_oldest_preempt(oldest: bool) -> None:
+    """Seed 2727425515: the younger is of higher priority, which does not turn round what service says."""
+    world = Watched(node("n1", gpus=4))
+    world.set_policy(ordering="least_attained", service_thresholds=(60,), starvation_s=0, oldest_preempts=oldest)
+    sunk = world.submit_running(spec(gpus=4, checkpoints=True, grace_s=60), "n1")
+    older = world.submit(gpus=4)
+    world.tell("admission", HoldSet(job=older, held=True, by="ada"))
+    younger = world.wait(60).submit(gpus=4, priority=2)
+    world.round()
+    assert list(world.state.kept.claims) == [younger]
+    world.tell("admission", HoldSet(job=older, held=False, by="ada"))
+    world.wait(1).settle(stops=False)
+    assert list(world.state.kept.claims) == [older if oldest else younger]
+    assert world.job(sunk).state == JobState.STOPPING
 
 
 def test_a_paused_job_that_had_much_does_not_go_on_before_one_that_had_nothing() -> None:

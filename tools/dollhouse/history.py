@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dollhouse.lease_moves import LeaseMoves
 from dollhouse.yields import Policies, yields
 from gangline_core import facts as f
-from gangline_core.cluster import Pool
+from gangline_core.cluster import Policy, Pool
 from gangline_core.fold import Message
 from gangline_core.groups import ancestors, holders, user_key
 from gangline_core.ids import JobId, NodeId, TaskId, task_id
@@ -19,6 +19,7 @@ from gangline_core.limits.rungs import folded, group_limit, seasons_of, user_lim
 from gangline_core.making_room.claims import gives_up_ms
 from gangline_core.making_room.losses import BY_SERVICE, BY_SLICE, effective_priority
 from gangline_core.room.away import is_unspoken_for
+from gangline_core.scoring.attained import GPU_SECOND
 from gangline_core.scoring.yield_queue import BY_YIELD
 from gangline_core.sharing.regroup import BY_LEASE
 from gangline_core.spec import JobSpec, ServiceClass
@@ -335,12 +336,21 @@ def _would_send_away(state: State, pool: Pool, heir: Job, loser: Job) -> bool:
         return True
     if loser.service_class == ServiceClass.OPPORTUNISTIC:
         return heir.spec.service_class != ServiceClass.OPPORTUNISTIC
-    if state.kept.pools[pool.name].policy.ordering == "least_attained" and heir.attained < loser.attained:
+    policy = state.kept.pools[pool.name].policy
+    if policy.ordering == "least_attained" and _had_less(policy, heir, loser):
         return True
     promised = (
         state.kept.groups.get(path) for path in set(ancestors(heir.spec.group)) - set(ancestors(loser.spec.group))
     )
     return any(group is not None and group.guaranteed for group in promised)
+
+
+def _had_less(policy: Policy, heir: Job, loser: Job) -> bool:
+    """True when service might put the heir first: it had less, or as much and is older, where that counts."""
+    if heir.attained < loser.attained or (policy.promote_after and heir.attempt):
+        return True
+    had, others = ([job.attained >= bound * GPU_SECOND for bound in policy.service_thresholds] for job in (heir, loser))
+    return policy.oldest_preempts and had == others and heir.submitted_ms < loser.submitted_ms
 
 
 def _shares_a_limit(state: State, one: JobSpec, other: JobSpec) -> bool:
