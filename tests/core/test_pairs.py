@@ -322,6 +322,49 @@ def test_a_pair_that_starts_stands_back_with_no_more_than_the_gpus_that_it_takes
     assert {world.job(job).state for job in loose} == {JobState.WAITING}
 
 
+def paired_under_leases(*, cpus: int) -> tuple[World, list[int], int]:
+    """A pair from before its pool lent room in leases, and one that comes first in the next lease."""
+    world = world_of(node(gpus=2, cpus=cpus))
+    pair = [world.submit(sharing_spec(HEAVY))]
+    world.settle()
+    pair.append(world.submit(sharing_spec(LIGHT)))
+    world.settle()
+    world.set_policy(sharing="", ordering="fifo", lease_s=100)
+    return world, pair, world.submit(gpus=2, cpus=3)
+
+
+def next_lease(world: World) -> f.RoundDecided:
+    """A round of a new lease, which counts on no more than there is."""
+    wrong: list[str] = []
+    with watched(wrong.append):
+        decided = world.wait(101).round()
+    assert not wrong
+    return decided
+
+
+def test_at_the_end_of_a_lease_a_pair_makes_way_whole_and_gives_what_it_has_once() -> None:
+    """Seed 2727425516: the room of one of them was given back twice, and the pair stood in the way for ever."""
+    world, pair, comes = paired_under_leases(cpus=3)
+    decided = next_lease(world)
+    assert [(one.job, one.beneficiary) for one in decided.evictions] == [(job, comes) for job in pair]
+    world.settle()
+    assert running(world) == [comes]
+
+
+def test_no_pair_makes_way_at_the_end_of_a_lease_for_one_that_needs_more_than_there_is() -> None:
+    world, pair, _ = paired_under_leases(cpus=2)
+    assert not next_lease(world).evictions
+    assert running(world) == pair
+
+
+def test_a_pair_of_which_one_is_protected_stays_when_its_lease_ends() -> None:
+    world, pair, _ = paired_under_leases(cpus=3)
+    guest = world.job(pair[1])
+    world.state.put_job(replace(guest, spec=replace(guest.spec, protected_s=-1)))
+    assert not next_lease(world).evictions
+    assert running(world) == pair
+
+
 def test_scores_are_where_speeds_beside_others_are_lucids() -> None:
     # Beside others who keep the same resource busy for any part v, all alike: the mean of min(1, 1 / (u + v)).
     def mean_speed(percent: int) -> float:

@@ -111,7 +111,8 @@ class Preemptor:
     def let_go(self, victim: Job, job: Job, *, rule: str) -> bool:
         """The victim stops for this job, which claims nothing; False when it goes already."""
         losses = self._victims.losses_of([victim], rule=rule)
-        self._table.evictions += [Eviction(job=loss.job.id, beneficiary=job.id, rule=rule) for loss in losses]
+        gone = (one.id for loss in losses for one in (loss.job, *loss.guests))
+        self._table.evictions += [Eviction(job=one, beneficiary=job.id, rule=rule) for one in gone]
         self._victims.go(losses)
         return bool(losses)
 

@@ -5,15 +5,19 @@ job that moves to another model stops first and starts there in the next round. 
 else starts, or room that one of them leaves would be gone before the other comes.
 """
 
+from collections.abc import Collection
+
 import numpy as np
 
 from gangline_core.facts import TaskPlacement
 from gangline_core.foresight.forecast import held_by
 from gangline_core.ids import JobId
-from gangline_core.job import Job, JobState
+from gangline_core.job import Job, JobState, Task
 from gangline_core.making_room.claims import is_kept_out
 from gangline_core.making_room.preemption import Preemptor
 from gangline_core.pauses.leases import free_by_model, in_room, renewable, taken
+from gangline_core.pauses.packing import guests_of, is_packed
+from gangline_core.pauses.pausing import companions
 from gangline_core.reserving.promised import has_all
 from gangline_core.room.capacity import Room
 from gangline_core.seating import Found, find_seats
@@ -44,8 +48,9 @@ def rotate(table: Table, preemptor: Preemptor, *, behind: frozenset[JobId] = fro
     open_leases = [lease for lease in leases if lease.job not in settled]
     chosen = taken(table.state, open_leases, free_by_model(table.state, table.room, running.values()), holding)
     order = {lease.job: k for k, lease in reversed(list(enumerate(leases)))}
-    losers = [running[job] for job in _last_first(running, order) if job not in chosen]
+    losers = [running[job] for job in _last_first(running, order) if _makes_way(table, job, running, chosen)]
     movers = [running[job] for job in chosen if job in running and chosen[job] not in ("", holding[job])]
+    movers = [job for job in movers if not is_packed(table.state, job.id)]
     for job_id, model in chosen.items():
         job = table.state.kept.jobs[job_id]
         if job.state == JobState.WAITING and job_id not in behind:
@@ -53,6 +58,21 @@ def rotate(table: Table, preemptor: Preemptor, *, behind: frozenset[JobId] = fro
             _seat(table, preemptor, job, losers=leaving, model=model)
     still = [loser for loser in losers if not table.leaving.issuperset(loser.tasks)]
     table.is_moving |= _move(table, preemptor, {job.id: chosen[job.id] for job in movers}, losers=still)
+
+
+def _makes_way(table: Table, job: JobId, running: Collection[JobId], chosen: Collection[JobId]) -> bool:
+    """True for a job that was not taken; of a pack for the one with whom all go, where none of them was.
+
+    What one of a pack leaves is the others', so while one of them stays all do.
+    """
+    everybody = {job, *companions(table.state, job)}
+    return job not in table.state.kept.packs and everybody.issubset(running) and everybody.isdisjoint(chosen)
+
+
+def _tasks_of(table: Table, room: Room, job: Job) -> list[Task]:
+    """What it holds in this room with whoever goes when it does, as far as nobody waits for that."""
+    everybody = (job, *guests_of(table.state, job.id))
+    return [task for one in everybody for task in in_room(table.state, room, one) if task.id not in table.leaving]
 
 
 def _is_moving(table: Table) -> bool:
@@ -99,7 +119,7 @@ def _move(table: Table, preemptor: Preemptor, movers: dict[JobId, str], *, loser
     seats, room = _seated(table, movers, losers)
     for loser in reversed(losers):
         # The last in the order goes first: those before it stay where nobody comes.
-        tasks = [task for task in in_room(table.state, room, loser) if task.id not in table.leaving]
+        tasks = _tasks_of(table, room, loser)
         if all(has_all(room, room.layout.row[task.node], task) for task in tasks):
             for task in tasks:
                 room.take(task)
@@ -124,9 +144,8 @@ def _seated(
         moving = {job: model for job, model in movers.items() if job not in staying}
         room = table.settled()
         for job in (*losers, *(table.state.kept.jobs[job] for job in moving)):
-            for task in in_room(table.state, room, job):
-                if task.id not in table.leaving:
-                    room.give(task)
+            for task in _tasks_of(table, room, job):
+                room.give(task)
         seats: dict[JobId, tuple[TaskPlacement, ...]] = {}
         for job_id, model in moving.items():
             job = table.state.kept.jobs[job_id]
