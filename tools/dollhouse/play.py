@@ -22,6 +22,8 @@ from dollhouse.troubles import TROUBLES, heal_all
 from gangline_core import cycle
 from gangline_core.facts import LeadershipTaken, RoundOpened
 from gangline_core.fold import Message, apply
+from gangline_core.placement.why_not import ROOM_CODES
+from gangline_core.reasons import Reason, ReasonCode
 from gangline_core.state import State, decode_snapshot, encode_snapshot
 from gangline_kit.errors import flat
 from gangline_kit.follower import as_message
@@ -276,8 +278,13 @@ def _tell_round(town: Town, state: State, pool: str, opened: RoundOpened) -> Non
     for refusal in decided.refusals:
         for job in refusal.jobs:
             before = told.get(job)
-            if before is None or before.code != refusal.reason.code:
+            if before is None or (before.code != refusal.reason.code and not _fits_no_more(before, refusal.reason)):
                 town.note_fault(f"job {job} is told {before}, but one more round says {refusal.reason}")
+
+
+def _fits_no_more(before: Reason, now: Reason) -> bool:
+    """True for who lacks room, and would by now not end before a date either: nothing but time made that so."""
+    return before.code in ROOM_CODES and now.code == ReasonCode.LIMIT_KEPT and int(now.numbers["fits_s"]) > 0
 
 
 def _look_at_the_end(town: Town) -> None:
