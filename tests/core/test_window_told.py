@@ -64,3 +64,27 @@ def test_a_gang_that_open_nodes_cannot_hold_is_not_told_that_the_window_is_over_
     reason = world.job(job).reason
     assert reason is not None
     assert (reason.code, reason.numbers["free_ms"]) == (ReasonCode.WINDOW, window.end_ms)
+
+
+def test_who_may_not_pass_a_reservation_either_is_told_of_the_window_and_not_that_no_node_suits_it() -> None:
+    """Seed 4000000055: without backfill nobody passes on any node that the reserved job could use."""
+    world = World(node("n1", gpus=2)).set_policy(backfill=False)
+    world.submit_running(spec(gpus=1, time_limit_s=7200), "n1")
+    reserved, passes = world.submit(gpus=2, time_limit_s=60), world.submit(gpus=0, time_limit_s=3600)
+    world.round()
+    assert world.reason(reserved) == ReasonCode.INSUFFICIENT_GPUS
+    assert world.reason(passes) == ReasonCode.RESERVED
+    kept(world)
+    world.round()
+    assert world.reason(passes) == ReasonCode.WINDOW
+
+
+def test_nodes_that_a_window_closes_suit_whoever_lacks_room_on_them() -> None:
+    world = World(node("n1", gpus=2))
+    world.submit_running(spec(gpus=2, time_limit_s=7200), "n1")
+    kept(world)
+    waits = world.submit(gpus=1, time_limit_s=3600)
+    world.round()
+    reason = world.job(waits).reason
+    assert reason is not None
+    assert (reason.code, reason.numbers["free"]) == (ReasonCode.INSUFFICIENT_GPUS, 0)

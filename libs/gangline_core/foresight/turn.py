@@ -10,15 +10,11 @@ from gangline_core.facts import RoundOpened
 from gangline_core.ids import JobId
 from gangline_core.job import Job
 from gangline_core.making_room.trial import Plan
-from gangline_core.placement.why_not import why_not
 from gangline_core.reasons import Reason
-from gangline_core.refusing.refusals import window_in_the_way
+from gangline_core.refusing.refusals import kept_by_date, lack_of
 from gangline_core.reserving.passing import may_pass
-from gangline_core.reserving.reserve import reserved_reason
-from gangline_core.room.capacity import Room
 from gangline_core.seating import Found, find_seats
 from gangline_core.state import State
-from gangline_core.table import Table
 
 LAID_OUT_MAX = 16
 """Jobs ahead of another for which it is thought through what a round would do, beside those that have dates."""
@@ -43,7 +39,7 @@ def turn_of(layout: Layout, job: Job) -> Turn:
     found = find_seats(table.seating, job, room)
     if isinstance(found, Found):
         return Turn(found=found)
-    reason = found or window_in_the_way(table, job, room) or _lack(table, job, room)
+    reason = found or kept_by_date(table, job, room) or lack_of(table, job)
     return Turn(plan=layout.preemptor.plan(job), reason=reason)
 
 
@@ -62,10 +58,3 @@ def laid_out(state: State, job: Job, ahead: Collection[JobId], now: int) -> Layo
     before = [candidate for candidate in opened.candidates if candidate.job in ahead]
     candidates = tuple(one for k, one in enumerate(before) if k < LAID_OUT_MAX or one.job in dated)
     return lay_out(state, pool, now, replace(opened, candidates=candidates))
-
-
-def _lack(table: Table, job: Job, room: Room) -> Reason:
-    gang = table.seating.least(job).gang
-    if room is not table.room and table.seating.placer(table.room, gang) is not None:
-        return reserved_reason(table)
-    return why_not(table.seating.view(table.room, gang), gang)

@@ -9,6 +9,7 @@ from gangline_core.job import Job
 from gangline_core.making_room.in_time import starts_until_ms
 from gangline_core.making_room.service_order import orders_by_service
 from gangline_core.making_room.yielding import passes_above
+from gangline_core.placement.gang import Gang
 from gangline_core.placement.why_not import ROOM_CODES, why_not
 from gangline_core.reasons import Reason, ReasonCode
 from gangline_core.refusing.recorded import EXACT_MAX
@@ -119,7 +120,7 @@ class Refuser:
         key = self._key(job, room)
         reason = self._no_room.get(key)
         if reason is None or key[1] == BESIDE_LOOSE_DATES:
-            found = window_in_the_way(self._table, job, room) or self._why(job, room)
+            found = kept_by_date(self._table, job, room) or self._why(job, room)
             reason = self._no_room[key] = self._share(found)
         return reason
 
@@ -145,12 +146,8 @@ class Refuser:
         return table.seating.number(job), which, table.seating.closures.nodes(job.spec)
 
     def _why(self, job: Job, room: Room) -> Reason:
-        table, gang = self._table, self._table.seating.least(job).gang
-        if room is not table.room and table.seating.placer(table.room, gang) is not None:
-            return reserved_reason(table)
-        if (doubt := table.seating.doubt(room, gang)) is not None:
-            return doubt
-        return why_not(table.seating.view(table.room, gang), gang)
+        doubt = self._table.seating.doubt(room, self._table.seating.least(job).gang)
+        return lack_of(self._table, job) if doubt is None else doubt
 
     def _share(self, reason: Reason) -> Reason:
         return self._shared.setdefault((reason.code, *sorted(reason.numbers.items())), reason)
@@ -225,10 +222,34 @@ def look_again(table: Table) -> None:
             table.refused[place] = job, reason
 
 
-def window_in_the_way(table: Table, job: Job, room: Room) -> Reason | None:
+def kept_by_date(table: Table, job: Job, room: Room) -> Reason | None:
+    """The dated capacity, or the reservation, without which the job would have room; None where it would not."""
+    window = _window_in_the_way(table, job, room)
+    if window is not None or room is table.room:
+        return window
+    if table.seating.placer(table.room, table.seating.least(job).gang) is not None:
+        return reserved_reason(table)
+    return _window_in_the_way(table, job, table.room)
+
+
+def lack_of(table: Table, job: Job) -> Reason:
+    """What a job lacks that would find no room on any date; nodes that only a window closes to it suit it."""
+    gang = table.seating.least(job).gang
+    reason = why_not(table.seating.view(table.room, gang), gang)
+    if reason.code != ReasonCode.NO_ELIGIBLE_NODE or not table.seating.closures.nodes(job.spec):
+        return reason
+    gang = _beside_windows(table, job)
+    return why_not(table.seating.view(table.room, gang), gang)
+
+
+def _window_in_the_way(table: Table, job: Job, room: Room) -> Reason | None:
     """The dated capacity without which the job would fit; None where it would not, or none closes nodes to it."""
     if not table.seating.closures.nodes(job.spec):
         return None
-    open_gang = replace(table.seating.least(job).gang, excluded=job.spec.exclude_nodes)
-    fits = table.seating.placer(room, open_gang) is not None
+    fits = table.seating.placer(room, _beside_windows(table, job)) is not None
     return window_reason(table.state, job.spec, table.now) if fits else None
+
+
+def _beside_windows(table: Table, job: Job) -> Gang:
+    """What the job asks for at its smallest, as if no window closed nodes to it."""
+    return replace(table.seating.least(job).gang, excluded=job.spec.exclude_nodes)
