@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.core.test_companies import live, milli, on_gpus, running, sharing_spec
-from tests.make import World, node
+from tests.make import World, gpu_amount, group, node, spec
 
 from dollhouse.rooms import watched
 from gangline_core import facts as f
@@ -320,6 +320,24 @@ def test_a_pair_that_starts_stands_back_with_no_more_than_the_gpus_that_it_takes
     assert not wrong
     assert [one.job for one in decided.placements] == [firm]
     assert {world.job(job).state for job in loose} == {JobState.WAITING}
+
+
+@pytest.mark.parametrize("order", [("shop", "lab"), ("lab", "shop")])
+def test_what_one_gives_up_below_a_limit_for_who_comes_beside_it_is_anothers_without_another_event(
+    order: tuple[str, str],
+) -> None:
+    """Seed 4000000049: it was told that the limit keeps it out, which was not so any more."""
+    world = World(node(gpus=4), groups=[group("lab", limit=gpu_amount(2)), group("shop")]).set_policy(**PAIRS)
+    host = world.submit(sharing_spec(HEAVY, group="lab"))
+    world.settle()
+    asked = {"shop": sharing_spec(LIGHT, group="shop"), "lab": spec(gpus=1, group="lab", time_limit_s=600)}
+    comes = {name: world.submit(asked[name]) for name in order}
+    decided = world.round()
+    assert [one.beside for one in decided.placements if one.job == comes["shop"]] == [host]
+    world.settle()
+    assert running(world) == [host, *comes.values()]
+    assert world.state.usage["lab"]["gpu_milli"] == 2000
+    assert recompute(world.state) == {holder: use for holder, use in world.state.usage.items() if use}
 
 
 def paired_under_leases(*, cpus: int) -> tuple[World, list[int], int]:

@@ -18,7 +18,7 @@ from gangline_core.facts import (
 from gangline_core.fold.arrays import admit_array, cancel_array, hold_array
 from gangline_core.fold.learnt import with_learnt
 from gangline_core.fold.life import move_job, order_stop, staying
-from gangline_core.fold.pack import settle_beside, start_beside
+from gangline_core.fold.pack import gives_to_others, settle_beside, start_beside
 from gangline_core.fold.pause import ask_to_go_on, pause_by_request
 from gangline_core.fold.repair import found_again, ranks_for
 from gangline_core.foresight.run_times import expected_run_ms
@@ -154,6 +154,8 @@ def add_placement(state: State, placement: Placement, step: Step) -> None:
         job = resizing.advanced(job, ResizeEvent.SAFE if is_it else ResizeEvent.OVERTAKEN, step.at)
     move_job(state, job, Move.PLACE, step)
     if shares:
+        # Whoever waits below another limit than the job's may start in what the others gave up.
+        step.freed |= gives_to_others(state, placement)
         settle_beside(state, placement, step.at, started=True)
 
 

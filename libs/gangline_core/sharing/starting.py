@@ -2,10 +2,13 @@
 
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from gangline_core.facts import Placement, TaskPlacement
 from gangline_core.ids import JobId
 from gangline_core.job import Job, Task
 from gangline_core.limits.quota import JOBS
+from gangline_core.pauses.pausing import companions
 from gangline_core.room.holds import kept_fault, placed_amounts
 from gangline_core.sharing.beside import fits_beside, places_beside, without_time
 from gangline_core.spec import GPU_MILLI
@@ -32,8 +35,33 @@ def start_beside(table: Table, job: Job, host: JobId, places: Sequence[Task | Ta
             if room is not None:
                 room.take(part)
     table.count(job, amounts)
+    if milli:
+        _give_their_part(table, host, tasks, milli=milli)
     table.placements.append(placement)
     return True
+
+
+def _give_their_part(table: Table, host: JobId, tasks: Sequence[TaskPlacement], *, milli: int) -> None:
+    """Those who work there count less below limits by the part that comes, as the fold has it (`share_out`)."""
+    started = (one.job for one in table.placements if host in (one.job, one.beside))
+    there = list(dict.fromkeys((host, *companions(table.state, host), *started)))
+    for place, name in enumerate(there):
+        after = 0 if milli == GPU_MILLI else _part(place, of=len(there) + 1)
+        less = _part(place, of=len(there)) - after
+        amounts = placed_amounts(table.state, [_time_alone(task, less) for task in tasks])
+        table.count(table.state.kept.jobs[name], {dimension: -amount for dimension, amount in amounts.items()})
+
+
+def _part(place: int, *, of: int) -> int:
+    """The part of a GPU's time of one of so many; the first has what does not divide."""
+    part = GPU_MILLI // of
+    return part if place else GPU_MILLI - part * (of - 1)
+
+
+def _time_alone(task: TaskPlacement, milli: int) -> TaskPlacement:
+    """So much of the time of the task's GPUs, and nothing else."""
+    gpus = tuple(replace(share, milli=milli, memory_mib=0) for share in task.gpus)
+    return replace(task, gpus=gpus, cpu_milli=0, memory_mib=0, devices={})
 
 
 def _may_stand(state: State, tasks: Sequence[TaskPlacement]) -> bool:
