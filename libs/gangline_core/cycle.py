@@ -242,6 +242,8 @@ class _Placing:
         table = self._table
         if self._back.would_help(table, self._preemptor, job, reason, self._order):
             return False
+        if self._back.goes_before_claims(table, self._overtakes, job, reason):
+            return False
         table.refuse(job, reason)
         if reason.code in CAUSES and self._overtakes.would_help(table, job, is_limited=reason.code in LIMIT_CODES):
             return False

@@ -247,6 +247,16 @@ def test_who_could_be_shrunk_goes_with_all_it_has_and_its_group_keeps_what_it_is
     assert (victims(drive), drive.is_running(*small), drive.is_waiting(high)) == ([], [True, True], [True])
 
 
+def test_nobody_goes_for_room_that_one_who_is_owed_would_take_over_at_the_next_look():
+    drive = Drive(node("n0", gpus=4), node("n1", gpus=4), groups=[group("a"), owed("b", 1)])
+    low = drive.ask(0, gpus=4, group="a", stop=3)
+    drive.ask(0, gpus=4, group="b", priority=2, run=10)
+    wide = drive.ask(5, tasks=2, gpus=4, group="a", priority=1)
+    small = drive.ask(5, gpus=1, group="b")
+    drive.until(600)
+    assert (victims(drive), drive.is_running(low), small.starts, drive.is_waiting(wide)) == ([], [True], [10], [True])
+
+
 def test_priority_and_guarantees_that_point_in_a_circle_come_to_an_end():
     # The lower one has the owed ones go, the higher one takes their room over, and they were owed what that one has.
     drive = Drive(node("n0", gpus=8), groups=[group("a"), owed("c", 2)], policy={"ordering": "weighted"})

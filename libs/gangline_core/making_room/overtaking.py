@@ -17,7 +17,7 @@ Source: Zhao et al., "HiveD", OSDI 2020, and its scheduler: a preemptor that mee
 
 from collections.abc import Collection
 
-from gangline_core.facts import Claim, Placement
+from gangline_core.facts import Claim, Eviction, Placement
 from gangline_core.groups import holders
 from gangline_core.ids import JobId
 from gangline_core.job import Job, JobState
@@ -100,6 +100,16 @@ class Overtakes:
         self._is_open = True
         return True
 
+    def would_lose(self, table: Table, job: Job) -> frozenset[JobId]:
+        """Weaker jobs with claims of this very round instead of which the job would start, or have room cleared itself.
+
+        It would take these claims over at the next look, and others had gone for nothing.
+        """
+        fresh = {claim.job for claim in table.claims}
+        held = [one for one in table.held if one.claim.job in fresh and one.alive]
+        weaker = {claim.job for claim in _weaker(table, job, held)} if held else set[JobId]()
+        return frozenset(weaker) if weaker and self._helps(table, job, weaker) else frozenset()
+
     def is_settled(self, table: Table) -> bool:
         """True when the round stands as it was decided; else it is to be decided anew."""
         if self._is_open:
@@ -124,17 +134,25 @@ class Overtakes:
         honour_claims(trial, {*overtaken, *table.claims_dropped}, {*ceding, *self.ceding})
         fresh = {claim.job for claim in table.claims}
         for held in table.held:
-            if held.claim.job in fresh:
+            if held.claim.job in fresh - overtaken:
                 trial.hold(held.claim, held.alive, {})
+        trial.shrinks = [one for one in table.shrinks if one.beneficiary not in overtaken]
         # Those who start on their claims come first in a round, and start here as well unless they are overtaken.
         for place, _ in table.placed[sum(len(one.tasks) for one in _ready(table)) :]:
             trial.room.take(place)
         found = find_seats(trial.seating, job, trial.room)
         if isinstance(found, Found):
             trial.count(job, found.amounts)
-        elif not Preemptor(trial, {job.id}, self._lives).make_room(job):
+        elif not self._clears(trial, job, [one for one in table.evictions if one.beneficiary not in overtaken]):
             return False
         return not ceding or (not trial.evictions and all(_may_start_then(trial, one) for one in ceding))
+
+    def _clears(self, trial: Table, job: Job, going: list[Eviction]) -> bool:
+        """True when room is cleared for the job without those that go for others."""
+        preemptor = Preemptor(trial, {job.id}, self._lives)
+        for one in going:
+            preemptor.spare(one.job)
+        return preemptor.make_room(job)
 
 
 def _ready(table: Table) -> list[Placement]:

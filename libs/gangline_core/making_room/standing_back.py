@@ -19,6 +19,7 @@ from gangline_core.job import Job
 from gangline_core.limits.amounts import add_all
 from gangline_core.limits.quota import JOBS
 from gangline_core.making_room.cheap_looks import Lowest, Still, Sums, give_enough, still_of
+from gangline_core.making_room.overtaking import Overtakes
 from gangline_core.making_room.preemption import Preemptor
 from gangline_core.making_room.sent_at_once import might_be_sent, owing, takes_whole, would_be_sent
 from gangline_core.pauses.making_way import fits
@@ -253,6 +254,21 @@ class StandingBack:
         self._behind[job.id] = before.union((one.job.id for one in taken), guests, waiting)
         self.is_open = True
         return True
+
+    def goes_before_claims(self, table: Table, overtakes: Overtakes, job: Job, reason: Reason) -> bool:
+        """True when the round should be decided anew, with those behind this one whose claims it would take over."""
+        if not table.claims or self._looks >= LOOKS_MAX or len(self._behind) >= STEPS_MAX or reason.code not in CAUSES:
+            return False
+        key = (table.state.shapes[job.id], tuple((claim.job, True) for claim in table.claims))
+        if key in self._tried:
+            return False
+        self._tried.add(key)
+        self._looks += 1
+        weaker = overtakes.would_lose(table, job)
+        if weaker:
+            self._behind[job.id] = self._behind.get(job.id, frozenset()) | weaker
+            self.is_open = True
+        return bool(weaker)
 
     def is_settled(self, table: Table) -> bool:
         """True when the round stands as it was decided; else it is to be decided anew.
