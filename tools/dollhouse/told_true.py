@@ -139,13 +139,19 @@ def _below_limit(state: State, job: Job, reason: Reason) -> Iterator[str]:
     before = {*state.kept.claims, *(one for paused in state.paused.values() for one in paused)} - {job.id}
     for known in (state.kept.jobs[name] for name in before if name in state.kept.jobs):
         if holder in holders(known.spec.group, known.spec.user):
-            used += _least(known)
+            used += max(_least(known), _stands_still_with(state, known))
     if used + _least(job) <= limit:
         yield f"job {job.id} is told {reason} and {holder} uses {used} of {limit}, it asks for {_least(job)}"
 
 
 def _least(job: Job) -> int:
     return sum(role.min_count * role.resources.gpu_milli for role in job.spec.roles)
+
+
+def _stands_still_with(state: State, job: Job) -> int:
+    """What a paused job gave up, and takes when it goes on."""
+    gone = (task.working for task in state.tasks_of(job))
+    return sum(share.milli for working in gone if working is not None for share in working.gpus)
 
 
 def _gpus(number: int | str) -> int:
