@@ -5,7 +5,7 @@ import logging
 import ssl
 from collections.abc import Awaitable, Callable
 
-from aiohttp import web
+from aiohttp import hdrs, web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from gangline_gateway.call import Desk
@@ -14,6 +14,7 @@ from gangline_gateway.door import Door, never_called
 from gangline_gateway.handshakes import EncryptedSite
 from gangline_gateway.openapi import document_bytes
 from gangline_gateway.routes import ROUTES
+from gangline_gateway.table import Route
 from gangline_gateway.unreadable import Runner
 from gangline_kit.errors import PermanentError
 from gangline_kit.service import Site
@@ -88,8 +89,15 @@ def make_app(site: Site, config: Config) -> web.Application:
     app[DESK] = desk
     site.metrics.before_render(lambda: site.metrics.set("gangline_http_requests_in_flight", door.in_flight))
     for route in ROUTES:
-        door.routes[app.router.add_route(route.method, route.template, never_called)] = route
+        for method in _methods(route):
+            door.routes[app.router.add_route(method, route.template, never_called)] = route
     return app
+
+
+def _methods(route: Route) -> tuple[str, ...]:
+    """Probes of balancers and link checkers ask for the head alone of what everybody may read."""
+    is_read = route.is_open and route.method == hdrs.METH_GET
+    return (hdrs.METH_GET, hdrs.METH_HEAD) if is_read else (route.method,)
 
 
 async def _end_streams(app: web.Application) -> None:

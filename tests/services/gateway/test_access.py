@@ -266,6 +266,14 @@ async def test_a_gateway_that_still_reads_the_log_says_so(visitor: Visitor) -> N
     assert (await visitor.client.get("/livez")).status == 200
 
 
+@pytest.mark.parametrize("path", ["/livez", "/readyz", "/version", "/openapi.json", "/console/", "/"])
+async def test_probes_that_ask_for_the_head_alone_hear_what_whoever_reads_hears(visitor: Visitor, path: str) -> None:
+    whole = await visitor.client.get(path, allow_redirects=False)
+    head = await visitor.client.head(path, allow_redirects=False)
+    assert (head.status, head.headers["Content-Type"]) == (whole.status, whole.headers["Content-Type"])
+    assert await head.read() == b""
+
+
 async def test_the_recorder_being_away_is_no_defect(visitor: Visitor) -> None:
     job = visitor.setting.world.submit(spec(group="t1", user="una"))
     visitor.setting.bus.failing = [TemporaryError("nobody listens")]
