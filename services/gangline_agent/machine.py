@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from gangline_agent.cgroups import membership, mount_point
 from gangline_agent.proc import PROC
-from gangline_agent.senses import Reading
+from gangline_agent.senses import NAMELESS, Reading
 from gangline_core.cluster import Gpu
 from gangline_core.job import GpuShare
 from gangline_wire.samples import GpuSample
@@ -46,9 +46,7 @@ def describe(known: tuple[Gpu, ...], reading: Reading) -> Gpus:
     samples: list[GpuSample] = []
     for index, gpu in enumerate((*known, *new)):
         position = visible.get(gpu.uuid)
-        # A card that was lost says its name and nothing else: what was known of it stays.
-        is_dumb = position is not None and not reading.gpus[position].memory_mib and gpu.memory_mib > 0
-        current = gpu if position is None or is_dumb else reading.gpus[position]
+        current = gpu if position is None else _as_known(gpu, reading.gpus[position])
         gpus.append(replace(current, index=index, healthy=True, problem=""))
         if position is not None:
             devices[index] = reading.gpus[position].index
@@ -62,6 +60,14 @@ def describe(known: tuple[Gpu, ...], reading: Reading) -> Gpus:
     if known and not reading.gpus and not problem:
         problem = f"the driver shows none of {len(known)} GPUs"
     return Gpus(gpus=tuple(gpus), devices=devices, samples=tuple(samples), problem=problem)
+
+
+def _as_known(known: Gpu, now: Gpu) -> Gpu:
+    """The card as it is `now`, with what it does not say at the moment as it was known."""
+    # A card that was lost says its name and nothing else.
+    if not now.memory_mib and known.memory_mib > 0:
+        return known
+    return replace(now, model=known.model) if now.model == NAMELESS else now
 
 
 def _paths(gpu: Gpu, reading: Reading, here: dict[str, int]) -> tuple[str, ...]:

@@ -11,19 +11,21 @@ import pynvml  # type: ignore[import-untyped]  # the binding has no type hints
 from msgspec.structs import replace
 
 from gangline_agent import nvml_links, nvml_mig
-from gangline_agent.nvml_ask import FAULTS, Ask, text
+from gangline_agent.nvml_ask import FAULTS, NO_TEXT, Ask, is_plausible, text
 from gangline_agent.nvml_details import details, processes
 from gangline_agent.nvml_events import Events
 from gangline_agent.nvml_gpm import Gpm
 from gangline_agent.pci import PCI_DEVICES, UNKNOWN, socket_of, switch_of
-from gangline_agent.senses import Reading
-from gangline_core.cluster import Gpu
+from gangline_agent.senses import NAMELESS, Reading
+from gangline_core.cluster import Gpu, MigSlice
 from gangline_wire.samples import GpuSample
 
 log = logging.getLogger(__name__)
 
 LOUD = ("utilisation_percent", "memory_used_mib", "power_milliwatts", "temperature_celsius")
 """Fields whose silence is worth a line in the log, once per cause; nearly every card gives them."""
+CARDS_MAX = 64
+"""More than any machine holds; a driver that counts more counts wrong."""
 
 
 class Nvml:
@@ -40,6 +42,8 @@ class Nvml:
         self._events = Events(library)
         self._gpm = Gpm(library)
         self._linked: dict[str, nvml_links.Linked] = {}
+        self._cuts: dict[str, tuple[str, tuple[MigSlice, ...]]] = {}
+        """How the cards that are cut were when all of it was told last."""
         self._places: dict[str, Gpu] = {}
         """Cards as they hang together, which is asked once per set of cards."""
 
@@ -50,10 +54,10 @@ class Nvml:
             if not self._is_started:
                 nvml.nvmlInit()
                 self._is_started = True
-            count = nvml.nvmlDeviceGetCount()
+            count = _card_count(nvml)
         except (nvml.NVMLError_LibraryNotFound, nvml.NVMLError_DriverNotLoaded):
             return Reading(has_driver=False, xids=self._stop())
-        except nvml.NVMLError as error:
+        except (nvml.NVMLError, *FAULTS) as error:
             self._warn(f"NVML: {error}")
             return Reading(problem=f"NVML: {error}", xids=self._stop())
         seen = [self._one(index) for index in range(count)]
@@ -80,7 +84,7 @@ class Nvml:
     def _versions(self) -> dict[str, str]:
         """Of the driver and of CUDA as it can run it."""
         nvml, ask = self._nvml, Ask(self._nvml)
-        driver = ask.any("driver", lambda: text(nvml.nvmlSystemGetDriverVersion()))
+        driver = ask.text("driver", lambda: nvml.nvmlSystemGetDriverVersion())
         cuda = ask.number("cuda", lambda: nvml.nvmlSystemGetCudaDriverVersion())
         found = {"nvidia-driver": driver or "", "cuda": "" if cuda is None else f"{cuda // 1000}.{cuda % 1000 // 10}"}
         return {name: version for name, version in found.items() if version}
@@ -91,13 +95,15 @@ class Nvml:
         try:
             handle = nvml.nvmlDeviceGetHandleByIndex(index)
             uuid = text(nvml.nvmlDeviceGetUUID(handle))
+            if uuid is None:
+                raise ValueError(f"UUID: {NO_TEXT}")
         except (nvml.NVMLError, *FAULTS) as error:
             self._warn(f"GPU {index}: {error}")
             return Gpu(index=index, model="", memory_mib=0), GpuSample(index=index, problem=str(error)), None
         ask = Ask(nvml)
         memory = ask.any("memory", lambda: nvml.nvmlDeviceGetMemoryInfo(handle))
-        product = ask.any("product", lambda: text(nvml.nvmlDeviceGetName(handle)))
-        model = model_name(product or "unknown")
+        product = ask.text("product", lambda: nvml.nvmlDeviceGetName(handle))
+        model = model_name(product or NAMELESS)
         total_mib = _mib(ask.part("memory_total_mib", memory, lambda: memory.total, of="memory"))
         found = {
             "memory_used_mib": _mib(ask.part("memory_used_mib", memory, lambda: memory.used, of="memory")),
@@ -112,10 +118,11 @@ class Nvml:
             **details(ask, handle),
         }
         using, cut = processes(ask, handle), None
-        if nvml_mig.is_cut(ask, handle):
+        if nvml_mig.is_cut(ask, handle, was_cut=uuid in self._cuts):
             cut = nvml_mig.look(ask, self._gpm, handle, card=(model, total_mib or 0), processes=using or ())
             # What a card that is cut says of its use is the last thing it did as a whole, or nothing.
             found["utilisation_percent"] = None
+        cut = self._known(uuid, cut)
         found["processes"] = None if using is None else tuple((pid, mib) for pid, mib, _ in using)
         found |= self._gpm.of_card(uuid, handle, ask)
         self._events.watch(uuid, handle, ask)
@@ -136,6 +143,18 @@ class Nvml:
                 self._warn(f"{field} is not available: {ask.silent[field]}")
         gpu = Gpu(index=index, model=model, memory_mib=total_mib or 0, uuid=uuid)
         return gpu if cut is None else replace(gpu, mig=cut.geometry, slices=cut.slices), sample, handle
+
+    def _known(self, uuid: str, cut: nvml_mig.Cut | None) -> nvml_mig.Cut | None:
+        """How a card is cut; where the driver does not tell all of it, as it was when it did."""
+        if cut is None:
+            self._cuts.pop(uuid, None)
+            return None
+        if not cut.silent:
+            self._cuts[uuid] = cut.geometry, cut.slices
+        elif uuid in self._cuts:
+            geometry, slices = self._cuts[uuid]
+            return replace(cut, geometry=geometry, slices=slices, silent="")
+        return cut
 
     # --- how GPUs hang together, asked once per set of GPUs -------------------------------------------------
 
@@ -186,6 +205,14 @@ class Nvml:
             log.warning("%s", said)
 
 
+def _card_count(nvml: Any) -> int:
+    """How many cards the driver counts; ValueError where that cannot be so."""
+    count = nvml.nvmlDeviceGetCount()
+    if not is_plausible(count) or count > CARDS_MAX:
+        raise ValueError(f"{count} GPUs")
+    return count
+
+
 def _lost(ask: Ask, handle: Any) -> str:
     """Why this GPU must not be used as a whole; most of its functions fail when it is lost."""
     nvml = ask.nvml
@@ -214,4 +241,4 @@ def _mib(value: int | None) -> int | None:
 def model_name(name: str) -> str:
     """The name by which jobs ask for a model: "NVIDIA H100 80GB HBM3" is "H100-80GB-HBM3"."""
     words = [word for word in name.replace("/", " ").split() if word.upper() not in ("NVIDIA", "TESLA", "GEFORCE")]
-    return "-".join(words) or "unknown"
+    return "-".join(words) or NAMELESS

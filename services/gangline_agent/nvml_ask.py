@@ -15,6 +15,9 @@ FAULTS = (AttributeError, LookupError, OSError, TypeError, ValueError, Arithmeti
 WHY_LENGTH_MAX = 60
 NOT_SUPPORTED = "Not Supported"
 NO_NUMBER = "no number"
+NO_TEXT = "no text"
+NOTHING_SAID = ("n/a", "err!", "none", "null", "unknown error", "not supported", "gpu is lost")
+"""Texts, in small letters, that stand where a name or a UUID should; so does anything that begins with a bracket."""
 
 
 class Ask:
@@ -60,6 +63,13 @@ class Ask:
         self.silent.setdefault(field, NO_NUMBER)
         return None
 
+    def text(self, field: str, call: Callable[[], Any]) -> str | None:
+        """The answer when it is a text that says something, or None."""
+        said = text(self.any(field, call))
+        if said is None:
+            self.silent.setdefault(field, NO_TEXT)
+        return said
+
     def part(self, field: str, whole: Any, call: Callable[[], Any], *, of: str) -> int | None:
         """A number out of the answer `whole`, which was asked for as `of` and may be missing as a whole."""
         if whole is None:
@@ -91,6 +101,9 @@ def is_plausible(value: Any) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < NUMBER_MAX and value != ALL_ONES
 
 
-def text(value: Any) -> str:
-    """What the binding gives as bytes or as text."""
-    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+def text(value: Any) -> str | None:
+    """What the binding gives as bytes or as text; None for what drivers write where they have nothing to say."""
+    said = value.decode(errors="replace") if isinstance(value, bytes) else value
+    if not isinstance(said, str) or not said.strip():
+        return None
+    return None if said.lstrip().startswith("[") or said.strip().lower() in NOTHING_SAID else said

@@ -3,7 +3,7 @@
 import ctypes
 from typing import Any
 
-from gangline_agent.nvml_ask import Ask, is_plausible, text
+from gangline_agent.nvml_ask import Ask, is_plausible
 
 XIDS_MAX = 16
 """Events taken in per look."""
@@ -60,7 +60,7 @@ class Events:
         """Whose event it is: by the handle, since a card that fell off the bus does not say its name any more."""
         address = _address(event.device)
         known = next((uuid for uuid, other in self._known.items() if other == address), "")
-        return known or text(ask.any("uuid", lambda: self._nvml.nvmlDeviceGetUUID(event.device)) or "")
+        return known or ask.text("uuid", lambda: self._nvml.nvmlDeviceGetUUID(event.device)) or ""
 
 
 def _address(handle: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from gangline_agent.nvml_ask import Ask, text
+from gangline_agent.nvml_ask import Ask
 from gangline_agent.nvml_gpm import Gpm
 from gangline_core.cluster import MigSlice
 from gangline_core.room.mig import GEOMETRIES, Geometry
@@ -30,10 +30,14 @@ class Cut(Struct, frozen=True):
     """A name in gangline_core.room.mig.GEOMETRIES; empty when no card of the table is cut so."""
     slices: tuple[MigSlice, ...] = ()
     samples: tuple[SliceSample, ...] = ()
+    silent: str = ""
+    """What the driver said instead of listing all slices; empty when it did."""
 
     @property
     def problem(self) -> str:
         """Why nothing can be put on the card; empty when something can."""
+        if self.silent:
+            return f"MIG is on and its slices are not told: {self.silent}"
         if not self.slices:
             return "MIG is on and no slice is cut"
         profiles = ", ".join(sorted({one.profile for one in self.slices}))
@@ -52,18 +56,18 @@ class Found(Struct, frozen=True):
     """First slot and number of slots, where the driver tells."""
 
 
-def is_cut(ask: Ask, handle: Any) -> bool:
-    """True when the card is cut, or asked to be: the slices are then all it has."""
-    mode = ask.any("mig", lambda: ask.nvml.nvmlDeviceGetMigMode(handle)[0])
+def is_cut(ask: Ask, handle: Any, *, was_cut: bool) -> bool:
+    """True when the card is cut, or asked to be: the slices are then all it has. Who is silent is as it `was_cut`."""
+    mode = ask.number("mig", lambda: ask.nvml.nvmlDeviceGetMigMode(handle)[0])
     ask.silent.pop("mig", None)
-    return bool(mode == 1)
+    return was_cut if mode is None else mode == 1
 
 
 def look(ask: Ask, gpm: Gpm, handle: Any, *, card: tuple[str, int], processes: Processes) -> Cut:
     """The slices of a card that is cut; `card` is its model and its memory in MiB."""
     most = ask.number("slices", lambda: ask.nvml.nvmlDeviceGetMaxMigDeviceCount(handle))
     devices = [_one(ask, gpm, handle, k, processes) for k in range(min(most or 0, SLICES_MAX))]
-    ask.silent.pop("slices", None)
+    silent = ask.silent.pop("slices", "")
     found = sorted((one for one in devices if one is not None), key=lambda one: (one.instance, one.sample.uuid))
     wholes: dict[int, list[Found]] = {}
     for one in found:
@@ -84,6 +88,7 @@ def look(ask: Ask, gpm: Gpm, handle: Any, *, card: tuple[str, int], processes: P
         geometry=geometry if spots else "",
         slices=tuple(sorted(slices, key=lambda one: (one.start, one.profile))),
         samples=tuple(one.sample for one in found),
+        silent=silent,
     )
 
 
@@ -91,11 +96,12 @@ def _one(ask: Ask, gpm: Gpm, card: Any, number: int, processes: Processes) -> Fo
     """The device of this number; None when there is none."""
     nvml, own = ask.nvml, Ask(ask.nvml)
     handle = own.any("slice", lambda: nvml.nvmlDeviceGetMigDeviceHandleByIndex(card, number))
-    uuid = None if handle is None else own.any("uuid", lambda: text(nvml.nvmlDeviceGetUUID(handle)))
+    uuid = None if handle is None else own.text("uuid", lambda: nvml.nvmlDeviceGetUUID(handle))
     instance = None if uuid is None else own.number("instance", lambda: nvml.nvmlDeviceGetGpuInstanceId(handle))
-    matched = (
-        None if instance is None else _NAME.search(str(own.any("name", lambda: text(nvml.nvmlDeviceGetName(handle)))))
-    )
+    name = None if instance is None else own.text("name", lambda: nvml.nvmlDeviceGetName(handle))
+    matched = None if name is None else _NAME.search(name)
+    if handle is not None and name is None:
+        ask.silent["slices"] = next(iter(own.silent.values()), "")
     if uuid is None or instance is None or matched is None:
         return None
     measured = gpm.of_slice(uuid, card, instance, own)

@@ -13,6 +13,9 @@ from msgspec import Struct
 from gangline_core.cluster import Gpu
 from gangline_wire.samples import GpuSample
 
+NAMELESS = "unknown"
+"""The model of a card that does not say what it is."""
+
 
 class Reading(Struct, frozen=True):
     """All GPUs at one moment. `gpus` and `samples` run in parallel; the index of each is the driver's."""

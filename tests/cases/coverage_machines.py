@@ -105,6 +105,8 @@ MACHINES: dict[str, tuple[str, ...]] = {
     ),
     "L01 enkore/i3pystatus#776": (
         "cases/test_telemetry::test_nonsense_is_an_absent_value_of_one_gpu_and_nothing_more",
+        "cases/test_telemetry::test_a_card_that_says_nonsense_for_who_it_is_stays_who_it_was_and_no_other_appears",
+        "cases/test_telemetry::test_a_card_that_does_not_say_for_a_moment_how_it_is_cut_is_cut_as_it_was",
         "cases/test_telemetry::test_one_warning_per_cause_and_not_per_look",
         "cases/test_variants_machines::test_whatever_a_driver_answers_every_card_is_told_and_every_number_can_be_one",
         "services/agent/test_nvml_library::test_whatever_one_function_refuses_the_rest_of_the_card_and_all_other_cards_are_told",

@@ -64,6 +64,60 @@ def test_a_gpu_that_does_not_even_say_who_it_is_takes_no_other_with_it(function:
     assert sum(bool(sample.uuid) and not sample.problem for sample in reading.samples) >= 7
 
 
+@pytest.mark.parametrize("function", ["DeviceGetUUID", "DeviceGetName"])
+@pytest.mark.parametrize("value", NONSENSE, ids=str)
+def test_a_card_that_says_nonsense_for_who_it_is_stays_who_it_was_and_no_other_appears(
+    function: str, value: Any
+) -> None:
+    driver = Driver()
+    nvml, good = Nvml(driver), driver.answers[function]
+    known = describe((), nvml.read()).gpus
+    odd = {function: lambda gpu: value if gpu == 3 else good(gpu) if callable(good) else good}
+    driver.answers |= odd
+    assert describe(known, nvml.read()).gpus == known
+    first = describe((), Nvml(Driver(**odd)).read()).gpus
+    assert len(first) == 8 - (function == "DeviceGetUUID")
+    assert {gpu.model for gpu in first} <= {"H100-80GB-HBM3", "unknown"}
+
+
+@pytest.mark.parametrize("value", [*(one for one in NONSENSE if not isinstance(one, Exception)), 10**9], ids=str)
+def test_a_count_of_cards_that_is_none_is_a_driver_that_says_nothing(value: Any) -> None:
+    known = describe((), Nvml(Driver()).read()).gpus
+    found = describe(known, Nvml(Driver(DeviceGetCount=value)).read())
+    assert (found.gpus, bool(found.problem)) == (known, True)
+
+
+CUT = {
+    "DeviceGetMigMode": [1, 1],
+    "DeviceGetMaxMigDeviceCount": 7,
+    "DeviceGetMigDeviceHandleByIndex": lambda card, k: (card, k) if k < 3 else FakeError("Not Found"),
+    "DeviceGetGpuInstanceId": lambda handle: handle[1] + 7,
+    "DeviceGetUUID": lambda gpu: f"MIG-{gpu[0]}-{gpu[1]}" if isinstance(gpu, tuple) else f"GPU-{gpu}",
+    "DeviceGetName": lambda gpu: "NVIDIA H100 MIG 1g.10gb" if isinstance(gpu, tuple) else "NVIDIA H100 80GB HBM3",
+    "DeviceGetMemoryInfo": Shape(total=80 << 30, used=0),
+}
+
+
+@pytest.mark.parametrize(
+    "function", ["DeviceGetMigMode", "DeviceGetMaxMigDeviceCount", "DeviceGetGpuInstanceId", "slices' names"]
+)
+@pytest.mark.parametrize("value", NONSENSE, ids=str)
+def test_a_card_that_does_not_say_for_a_moment_how_it_is_cut_is_cut_as_it_was(function: str, value: Any) -> None:
+    driver = Driver(2, **CUT)
+    nvml = Nvml(driver)
+    known = describe((), nvml.read()).gpus
+    assert [len(gpu.slices) for gpu in known] == [3, 3]
+    if function == "slices' names":
+        function, good = "DeviceGetName", CUT["DeviceGetName"]
+        driver.answers[function] = lambda gpu: value if gpu == (1, 2) else good(gpu)
+    else:
+        driver.answers[function] = value
+    found = describe(known, nvml.read())
+    assert (found.gpus, [sample.problem for sample in found.samples]) == (known, ["", ""])
+    driver.answers |= CUT | {"DeviceGetMigMode": [0, 0]}
+    assert [gpu.slices for gpu in describe(known, nvml.read()).gpus] == [(), ()]
+
+
 def test_one_warning_per_cause_and_not_per_look(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)
     nvml = Nvml(Driver(DeviceGetPowerUsage=FakeError("Not Supported")))
