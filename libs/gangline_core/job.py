@@ -256,7 +256,7 @@ class Job(Struct, frozen=True, omit_defaults=True, gc=False):
     retries_used: int = 0
     preemptions: int = 0
     yielded_to: tuple[JobId, ...] = ()
-    """Jobs that this one was evicted for, the last few; it will not have them evicted in turn."""
+    """Jobs that it was evicted for, or that took that room over, the last few; it has none of them evicted in turn."""
     losses: int = 0
     silent: int = 0  # Tasks of the present attempt that ended without any output to wait for.
     waited_ms: int = 0

@@ -137,6 +137,16 @@ def test_it_does_not_leave_what_its_group_is_guaranteed(guaranteed: dict[str, in
     assert bool(proposals(world.wait(7200).finish(other))) == moves, "there, others could have it evicted"
 
 
+def test_nor_does_it_where_its_group_is_promised_that_while_it_is_about_to() -> None:
+    world, job, other = slow_one({"group": "own"}, groups=[group("own")])
+    [proposal] = proposals(world.wait(7200).finish(other))
+    world.tell("elastic.default", proposal)
+    world.tell("admission", f.GroupSet(group=group("own", guaranteed=gpu_amount(2, "V100")), by="admin"))
+    world.settle()
+    assert {task.node for task in world.tasks(job)} == {"v0"}
+    assert world.job(job).attempt == 1
+
+
 def test_it_does_not_move_where_models_cost_differently() -> None:
     world, _, other = slow_one({"attributes": {"speed_h100": 3.0}})
     world.state.kept.prices.update({"h100": 3_000})

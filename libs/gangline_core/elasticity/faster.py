@@ -13,20 +13,17 @@ from operator import itemgetter
 import numpy as np
 
 from gangline_core.cluster import Policy, model_of
-from gangline_core.elasticity.giving import seats_on
+from gangline_core.elasticity.giving import keeps_shelter, seats_on
 from gangline_core.elasticity.locality import MOVES_MAX, at_rest
 from gangline_core.elasticity.view import Elastic, Target, View
 from gangline_core.elasticity.worth import RESTART_COST_S, cost_s, left_s
 from gangline_core.foresight.affinity import better_than
 from gangline_core.job import Job, JobState
-from gangline_core.limits.amounts import add_all
 from gangline_core.limits.budgets import cost_alike
 from gangline_core.placement.gang import Seats
 from gangline_core.room.capacity import Room
-from gangline_core.room.holds import placed_amounts
 from gangline_core.spec import Role, starts_again
-from gangline_core.state import State, task_amounts
-from gangline_core.table import Table
+from gangline_core.state import State
 
 
 def may_move(state: State, pool: str) -> bool:
@@ -59,7 +56,7 @@ def faster(view: View) -> list[Target]:
             break
         for model in models:
             seats = seats_on(view.table, view.table.room, one.job, one.role, one.size, model)
-            if seats is not None and _keeps_shelter(view.table, one.job, seats):
+            if seats is not None and keeps_shelter(view.table, one.job, seats):
                 for place in seats.tasks:
                     view.table.room.take(place)
                 targets.append(
@@ -105,23 +102,6 @@ def _lets_go(job: Job) -> bool:
 def _moves_from_ms(job: Job, policy: Policy) -> int:
     """When its run has lasted some time, and nothing protects it any more."""
     return job.started_ms + 1000 * max(policy.yield_run_s, job.spec.protected_s)
-
-
-def _keeps_shelter(table: Table, job: Job, seats: Seats) -> bool:
-    """False for a job that its group's guarantee keeps from making way for others here, and would not there."""
-    if not table.has_guarantees:
-        return True
-    ledger, here, there = table.ledger, dict[str, int](), placed_amounts(table.state, seats.tasks)
-    for task in table.state.tasks_of(job):
-        add_all(here, task_amounts(task).items())
-    if ledger.over_guarantee(job, here):
-        return True
-    ledger.give(job, here)
-    ledger.take(job, there)
-    keeps = not ledger.over_guarantee(job, there)
-    ledger.give(job, there)
-    ledger.take(job, here)
-    return keeps
 
 
 def _accepts(role: Role, model: str, here: str) -> bool:

@@ -8,6 +8,7 @@ from gangline_core.elasticity.view import begins_again
 from gangline_core.facts import Placement, ResizeProposed, Restart, Shrink
 from gangline_core.ids import JobId
 from gangline_core.job import Job, JobState
+from gangline_core.limits.amounts import add_all
 from gangline_core.pauses.resuming import keep_for_paused
 from gangline_core.placement.gang import Seats, gang_of, need_of
 from gangline_core.placement.why_not import ROOM_CODES
@@ -17,6 +18,7 @@ from gangline_core.seating import allowed_sizes
 from gangline_core.sizes import resizing
 from gangline_core.sizes.leaving import leaving_order
 from gangline_core.spec import ResizeKind, Role, starts_again
+from gangline_core.state import task_amounts
 from gangline_core.table import Table
 
 NOBODY = JobId(0)
@@ -108,7 +110,8 @@ def _move(table: Table, room: Room, job: Job, role: Role, proposal: ResizePropos
     if not begins_again(table.state, job, table.now):
         return
     seats = seats_on(table, room, job, role, proposal.size, proposal.model)
-    if seats is None:
+    # Its group may have been promised something since the move was proposed.
+    if seats is None or not keeps_shelter(table, job, seats):
         return
     if table.ledger.fault(job, {**placed_amounts(table.state, seats.tasks), **of_budget(table, job)}) is not None:
         return
@@ -125,6 +128,23 @@ def seats_on(table: Table, room: Room, job: Job, role: Role, size: int, model: s
     need = replace(need_of(role, size), models=(model.lower(),))
     closed = table.seating.closures.nodes(job.spec)
     return table.seating.placer(room, replace(gang, needs=(need,), excluded=(*gang.excluded, *closed)))
+
+
+def keeps_shelter(table: Table, job: Job, seats: Seats) -> bool:
+    """False for a job that its group's guarantee keeps from making way for others here, and would not there."""
+    if not table.has_guarantees:
+        return True
+    ledger, here, there = table.ledger, dict[str, int](), placed_amounts(table.state, seats.tasks)
+    for task in table.state.tasks_of(job):
+        add_all(here, task_amounts(task).items())
+    if ledger.over_guarantee(job, here):
+        return True
+    ledger.give(job, here)
+    ledger.take(job, there)
+    keeps = not ledger.over_guarantee(job, there)
+    ledger.give(job, there)
+    ledger.take(job, here)
+    return keeps
 
 
 def _take_back(table: Table, job: Job, role: Role, wanted_size: int) -> None:

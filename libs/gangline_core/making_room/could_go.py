@@ -91,6 +91,8 @@ class CouldGo:
         self._branches: Branches | None = None
         self.gone: set[JobId] = set()
         """Jobs that go in this round."""
+        self.asking: list[Job] | None = None
+        """Of each shape in view one job that waits, once somebody asked."""
         self.sparing = False
         """Meanwhile those who are left to work are not asked."""
 

@@ -54,8 +54,6 @@ class WhoMayGo:
         self._asked = asked_of(table, beneficiary)
         self._keeps: dict[tuple[int, int], bool] = {}
         """By kind and size, whether a group keeps its guarantee without such a job."""
-        self._asking: list[Job] | None = None
-        """Of each shape in view one job that waits, once somebody asked."""
 
     def in_order(self, under: frozenset[str] | None, *, everybody: bool) -> list[Allowed]:
         """Live jobs that may go, and by which rule, in the order in which they go.
@@ -126,13 +124,13 @@ class WhoMayGo:
             return False
         if table.is_owed(beneficiary):
             return False
-        if self._asking is None:
-            self._asking = list(_asking(table))
+        if self._could_go.asking is None:
+            self._could_go.asking = list(_asking(table))
         promisers = {*ancestors(job.spec.group)}.difference(ancestors(beneficiary.spec.group))
         table.after.give(job, amounts)
         is_owed = any(
             table.after.within_guarantee(one, table.seating.least(one).amounts)
-            for one in self._asking
+            for one in self._could_go.asking
             if one.id != beneficiary.id and not promisers.isdisjoint(ancestors(one.spec.group))
         )
         table.after.take(job, amounts)
