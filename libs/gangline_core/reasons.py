@@ -5,7 +5,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from gangline_core.closed_hints import of_closed
+from gangline_core.closed_hints import TOO_FEW_HINT, of_closed, too_few
 from gangline_core.counted import singular
 from gangline_core.exit_codes import of_exit
 from gangline_core.reason_words import SIGNS, told_rule
@@ -329,6 +329,8 @@ def hint(reason: Reason, *, job: int) -> str:
         text = HINTS[ReasonCode.NEVER_FITS_CLUSTER]
     if reason.code == ReasonCode.NO_ELIGIBLE_NODE:
         text = of_closed(reason.numbers) or text
+    if reason.code == ReasonCode.INSUFFICIENT_GPUS and too_few(reason.numbers):
+        text = TOO_FEW_HINT
     if reason.code == ReasonCode.EXIT_CODE:
         text = of_exit(reason.numbers.get("exit_code", 0))
     if reason.code == ReasonCode.NEVER_FITS_MODEL and "near" in reason.numbers:

@@ -4,9 +4,10 @@ from tests.core.test_placement import Place
 from tests.make import World, node, role, spec
 
 from gangline_core import facts as f
-from gangline_core.closed_hints import AWAY_HINT
+from gangline_core.closed_hints import AWAY_HINT, TOO_FEW_HINT
 from gangline_core.ids import NodeId
-from gangline_core.reasons import ReasonCode, hint, sentence
+from gangline_core.reasons import HINTS, ReasonCode, hint, sentence
+from gangline_core.telling.explain import explain
 
 # --- reasons --------------------------------------------------------------------------------------------------
 
@@ -55,3 +56,20 @@ def test_who_waits_for_machines_that_are_away_is_not_sent_to_his_selector():
     waits = world.submit(gpus=1)
     world.settle()
     assert hint(world.job(waits).reason, job=waits) == AWAY_HINT
+
+
+def test_who_asks_for_more_than_what_takes_work_is_not_told_to_wait_for_the_ends_of_others():
+    world = World(node("n1"), node("n2"), node("n3"))
+    world.submit_running(spec(gpus=6), "n1")
+    full, fits = world.submit(gpus=8, tasks=3), world.submit(gpus=8, tasks=2)
+    world.settle()
+    assert hint(world.job(full).reason, job=full) == HINTS[ReasonCode.INSUFFICIENT_GPUS]
+    world.tell("admission", f.DrainSet(node=NodeId("n3"), drained=True, by="root"))
+    world.settle()
+    assert hint(world.job(full).reason, job=full) == TOO_FEW_HINT
+    missing = "All 16 that take work would have to be free, and 8 more GPUs would have to take work besides."
+    assert explain(world.state, full, world.at).shortfall.missing == missing
+    for name in ("n1", "n2"):
+        world.tell("admission", f.DrainSet(node=NodeId(name), drained=True, by="root"))
+    world.settle()
+    assert hint(world.job(fits).reason, job=fits) != HINTS[ReasonCode.INSUFFICIENT_GPUS]

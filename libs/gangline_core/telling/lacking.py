@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from gangline_core.closed_hints import too_few
 from gangline_core.cluster import LEVELS_INSIDE_NODE
 from gangline_core.counted import singular
 from gangline_core.limits.dimension_names import shown
@@ -73,7 +74,12 @@ def _told(room: Room, gang: Gang) -> Lack:
 
 def _of_gpus(reason: Reason) -> Lack:
     needed, free = reason.numbers["needed"], reason.numbers["free"]
-    return Lack(f"Needs {needed} GPUs; {free} are free.", f"{_more_gpus(needed, free)} would have to come free.")
+    missing = f"{_more_gpus(needed, free)} would have to come free."
+    if too_few(reason.numbers):
+        total = reason.numbers["total"]
+        others = f"All {total} that take work would have to be free, and " if total else ""
+        missing = f"{others}{_more_gpus(needed, total)} would have to take work{' besides' if total else ''}."
+    return Lack(f"Needs {needed} GPUs; {free} are free.", missing)
 
 
 def _in_one(room: Room, gang: Gang, reason: Reason, *, level: str, most: int | str) -> Lack:
