@@ -154,11 +154,13 @@ def read_image(value: object) -> str:
     """An image reference such as "host:5000/x:1".
 
     Raises:
-        WrongValueError: with spaces, or too long.
+        WrongValueError: with spaces, too long, or as a flag begins.
     """
     image: str = visible_text("image_chars")(value)
     if " " in image:
         raise WrongValueError("must not contain spaces")
+    if image.startswith("-"):
+        raise WrongValueError('must not begin with "-"')
     return image
 
 

@@ -163,6 +163,7 @@ def test_a_right_field_with_a_wrong_unit_is_refused() -> None:
         ("not_before", "tomorrow"),
         ("labels", []),
         ("image", "a b"),
+        ("image", "--privileged"),
         ("name", "a\nb"),
         ("name", "x" * 129),
         ("name", 7),
