@@ -33,6 +33,9 @@ SRUN_FLAGS = (
 """Options of srun without a value, as a pattern of the shell; others take one unless it is attached."""
 SHELL_WORDS = (
     "export SLURM_RESTART_COUNT=$((${GANGLINE_JOB_ATTEMPT:-1} - 1)); "
+    # Programs save their work in time by it; a limit that is changed while they run they do not hear of.
+    "export SLURM_JOB_START_TIME=$(date +%s); [ ${GANGLINE_JOB_TIME_LIMIT_S:-0} -eq 0 ] || "
+    "export SLURM_JOB_END_TIME=$((${SLURM_JOB_START_TIME:-0} + GANGLINE_JOB_TIME_LIMIT_S)); "
     # Where the header says how many nodes there are, tasks are counted on as many; else on those that they came to.
     '[ -z "${SLURM_NTASKS_PER_NODE-}" ] || export SLURM_NODEID=$((${RANK:-0} / SLURM_NTASKS_PER_NODE)); '
     '[ -n "${SLURM_NNODES-}" ] || '

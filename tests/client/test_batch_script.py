@@ -311,6 +311,16 @@ def test_where_the_header_counts_no_nodes_they_are_those_that_the_tasks_came_to(
     assert "retries: 3" in in_task(0, "scontrol requeue 7 2>&1 || true")
 
 
+@pytest.mark.parametrize("shell", ["/bin/sh", "/bin/bash"])
+def test_a_script_finds_when_it_will_be_stopped(shell: str) -> None:
+    body = "echo $((SLURM_JOB_END_TIME - SLURM_JOB_START_TIME)) $(($(date +%s) - SLURM_JOB_START_TIME < 600))"
+    command = read("#SBATCH -n 1", first=f"#!{shell}", body=body).document["command"]
+    limited = {"PATH": "/usr/bin:/bin", "GANGLINE_JOB_TIME_LIMIT_S": "3600"}
+    assert subprocess.run(command, env=limited, capture_output=True, check=True).stdout == b"3600 1\n"
+    # Who has no limit has no such end.
+    assert in_task(0, 'echo "${SLURM_JOB_END_TIME-none}"', shell=shell) == "none\n"
+
+
 def test_lines_of_a_script_keep_their_numbers() -> None:
     command = read("#SBATCH -n 1", first="#!/bin/bash", body="echo $LINENO").document["command"]
     ran = subprocess.run(command, env={"PATH": "/usr/bin:/bin"}, capture_output=True, check=True)
