@@ -257,6 +257,26 @@ def test_nobody_goes_for_room_that_one_who_is_owed_would_take_over_at_the_next_l
     assert (victims(drive), drive.is_running(low), small.starts, drive.is_waiting(wide)) == ([], [True], [10], [True])
 
 
+@pytest.mark.parametrize("guaranteed", [0, 1])
+def test_who_would_be_lent_room_as_a_whole_does_not_begin_before_the_one_it_would_go_for(guaranteed):
+    # It fits its own group's guarantee only in part, so it would go for the other as soon as it worked.
+    drive = Drive(node("n0", gpus=4), groups=[owed("a", guaranteed) if guaranteed else group("a"), owed("b", 1)])
+    wide = drive.ask(0, tasks=4, gpus=1, group="a", priority=1)
+    small = drive.ask(0, gpus=1, group="b")
+    drive.until(60)
+    assert (victims(drive), small.starts, wide.starts) == ([], [0], [])
+
+
+@pytest.mark.parametrize("guaranteed", [0, 1])
+def test_nor_does_it_on_what_is_being_cleared_for_it(guaranteed):
+    drive = Drive(node("n0", gpus=4), groups=[owed("a", guaranteed) if guaranteed else group("a"), owed("b", 1)])
+    low = drive.ask(0, gpus=4, stop=10)
+    wide = drive.ask(5, gpus=4, group="a", priority=1)
+    small = drive.ask(8, gpus=1, group="b")
+    drive.until(60)
+    assert (victims(drive), small.starts, wide.starts) == ([low.id], [15], [])
+
+
 def test_priority_and_guarantees_that_point_in_a_circle_come_to_an_end():
     # The lower one has the owed ones go, the higher one takes their room over, and they were owed what that one has.
     drive = Drive(node("n0", gpus=8), groups=[group("a"), owed("c", 2)], policy={"ordering": "weighted"})

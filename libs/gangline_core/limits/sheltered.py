@@ -4,8 +4,12 @@ A job that fits only in part is lent room as a whole: else one guaranteed GPU wo
 """
 
 from collections.abc import Iterator, Mapping
+from itertools import takewhile
 
+from gangline_core.groups import ancestors, meeting
 from gangline_core.job import Job, JobState, TaskState
+from gangline_core.limits.amounts import amount_of
+from gangline_core.limits.rungs import folded
 from gangline_core.spec import ServiceClass
 from gangline_core.state import State, count, task_amounts
 
@@ -25,6 +29,22 @@ def sheltered_use(state: State, path: str, promised: Mapping[str, int]) -> dict[
         if all(amounts.get(dimension, 0) <= amount for dimension, amount in left.items()):
             left = {dimension: amount - amounts.get(dimension, 0) for dimension, amount in left.items()}
     return {dimension: amount - left[dimension] for dimension, amount in promised.items()}
+
+
+def is_lent_whole(state: State, job: Job, amounts: Mapping[str, int], *, beneficiary: str) -> bool:
+    """True for a job about to begin that fits what its group's guarantee shelters only in part, or not at all.
+
+    So for all groups above it, but not above the beneficiary, that are guaranteed anything: once it works it may go.
+    """
+    common = meeting(job.spec.group, beneficiary)
+    for path in takewhile(lambda path: path != common, ancestors(job.spec.group)):
+        group = state.kept.groups.get(path)
+        promised = folded(group.guaranteed) if group is not None else {}
+        if promised:
+            used = sheltered_use(state, path, promised)
+            if all(amount_of(amounts, dimension) + used[dimension] <= most for dimension, most in promised.items()):
+                return False
+    return True
 
 
 def _used_by(state: State, job: Job) -> dict[str, int]:

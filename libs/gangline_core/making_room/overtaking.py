@@ -23,6 +23,7 @@ from gangline_core.ids import JobId
 from gangline_core.job import Job, JobState
 from gangline_core.limits.amounts import amount_of, task_amounts
 from gangline_core.limits.quota import JOBS
+from gangline_core.limits.sheltered import is_lent_whole
 from gangline_core.making_room.claims import claimed_amounts, far_victims, honour_claims
 from gangline_core.making_room.could_go import WhoLives
 from gangline_core.making_room.losses import effective_priority
@@ -196,7 +197,10 @@ def _is_weaker(table: Table, job: Job, held: Held, owed_by: frozenset[str]) -> b
         return False
     # Nobody is sent away of whose group less would be left than what it is guaranteed.
     claimed = claimed_amounts(table, held.claim, held.alive)
-    return table.ledger.over_guarantee(other, claimed, beneficiary=job.spec.group, whole=takes_whole(table, job))
+    whole, group = takes_whole(table, job), job.spec.group
+    if whole and is_lent_whole(table.state, other, claimed, beneficiary=group):
+        return True
+    return table.ledger.over_guarantee(other, claimed, beneficiary=group, whole=whole)
 
 
 def _below_its_limits(table: Table, job: Job, claims: list[Claim], known: list[Held]) -> list[Claim]:

@@ -18,6 +18,7 @@ from gangline_core.ids import JobId
 from gangline_core.job import Job
 from gangline_core.limits.amounts import add_all
 from gangline_core.limits.quota import JOBS
+from gangline_core.limits.sheltered import is_lent_whole
 from gangline_core.making_room.cheap_looks import Lowest, Still, Sums, give_enough, still_of
 from gangline_core.making_room.overtaking import Overtakes
 from gangline_core.making_room.preemption import Preemptor
@@ -312,7 +313,9 @@ def _lent(table: Table, job: Job, others: list[Job]) -> list[Job]:
     going = frozenset(table.resumes)
     for other in reversed(others):
         amounts = still_of(table, other).amounts if other.id in going else _placed(table, other).amounts
-        if after.over_guarantee(other, amounts, beneficiary=job.spec.group, whole=whole):
+        is_over = after.over_guarantee(other, amounts, beneficiary=job.spec.group, whole=whole)
+        is_new = whole and other.id not in going
+        if is_over or (is_new and is_lent_whole(table.state, other, amounts, beneficiary=job.spec.group)):
             after.give(other, amounts)
             lent.append((other, amounts))
     for other, amounts in lent:
