@@ -38,6 +38,7 @@ from gangline_core.pauses.rotation import rotate
 from gangline_core.placement.why_not import ROOM_CODES
 from gangline_core.reasons import LIMIT_CODES, Reason, ReasonCode
 from gangline_core.refusing.crowd import Crowd
+from gangline_core.refusing.out_of_view import may_fare_better
 from gangline_core.refusing.refusals import Refuser, look_again
 from gangline_core.repairing import misses_members, repair
 from gangline_core.reserving.dates_of_the_rest import keep_dates
@@ -125,7 +126,7 @@ def decide_round(state: State, pool: str, now: int) -> RoundDecided:
     grow(table)
     look_again(table)
     table.placements = with_marks(table, opened.opened.candidates)
-    return table.record(opened)
+    return table.record(opened, calls_for_more=may_fare_better(table, opened.opened))
 
 
 class Layout(NamedTuple):

@@ -134,7 +134,7 @@ def _unlike(waiting: Waiting, rows: Ints, places: Ints) -> tuple[Ints, int]:
     """
     if len(places) == len(rows):
         return np.empty(0, dtype=np.int64), 1
-    kinds = _kinds(waiting)[rows]
+    kinds = kinds_of(waiting)[rows]
     is_seen = np.zeros(int(kinds.max()) + 1, dtype=np.bool_)
     is_seen[kinds[places]] = True
     unseen = np.flatnonzero(~is_seen[kinds])
@@ -148,7 +148,7 @@ def _unlike(waiting: Waiting, rows: Ints, places: Ints) -> tuple[Ints, int]:
     return unseen[np.roll(oldest, -begin)[:most]], -(-len(oldest) // most)
 
 
-def _kinds(waiting: Waiting) -> Ints:
+def kinds_of(waiting: Waiting) -> Ints:
     """A number per job, equal for those who ask for the same and for whom the same others may have to go."""
     kinds = waiting.field(ASK)
     if not waiting.policy.preemption:

@@ -91,10 +91,9 @@ class Table:
         )
         self.has_guarantees = any(group.guaranteed for group in state.kept.groups.values())
         self.held: list[Held] = []
-        self.leaving: set[TaskId] = set()
-        """Tasks that claims of this pool wait for."""
+        self.leaving, self.leaving_elsewhere = set[TaskId](), set[TaskId]()
+        """Tasks that claims of this pool wait for, and of other pools."""
         self.rests, self.rests_elsewhere = Rests(), Rests()
-        self.leaving_elsewhere: set[TaskId] = set()
         self.ceded: set[TaskId] = set()
         """Tasks that claims wait for which are ceded below limits alone."""
         self._decide_nothing()
@@ -364,7 +363,7 @@ class Table:
 
     # --- recording --------------------------------------------------------------------------------------
 
-    def record(self, opened: OpenRound) -> RoundDecided:
+    def record(self, opened: OpenRound, *, calls_for_more: bool) -> RoundDecided:
         """Step 6: everything decided, with the digest of the state it was decided on."""
         return RoundDecided(
             pool=self.pool.pool.name,
@@ -380,6 +379,7 @@ class Table:
             limit_dates=tuple(self.limit_dates),
             unplaced=self._unplaced(opened),
             unseen=self.unseen,
+            calls_for_more=calls_for_more,
             digest=self.state.kept.digest,
             heads=self.heads,
             late_starts=tuple(self.late_starts),

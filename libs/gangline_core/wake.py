@@ -19,7 +19,7 @@ from gangline_core.pauses.leases import leases_end_ms, may_move, parts_end_ms, r
 from gangline_core.pauses.pausing import slice_ends_ms
 from gangline_core.repairing import repairs_end
 from gangline_core.scoring import columns as c
-from gangline_core.scoring.ageing import since_ms, starves_from_ms, wait_since_ms
+from gangline_core.scoring.ageing import may_go_first, since_ms, starves_from_ms, wait_since_ms
 from gangline_core.scoring.attained import promoted_ms
 from gangline_core.scoring.levels import losing_place_ms, waits_that_move
 from gangline_core.scoring.yield_queue import has_yielding, share
@@ -81,7 +81,9 @@ def _while_somebody_waits(state: State, pool: PoolState, now: int) -> Iterator[i
     if state.door.safe_groups:
         yield from _of_budgets(state, name, now)
     yield from (date.start_ms for date in pool.limit_dates)
-    yield from _of_waiting(state, name, policy.starvation_s * 1000, now)
+    # While those that went first since they starved hold their part, only what happens makes others go first.
+    starvation_ms = policy.starvation_s * 1000 if may_go_first(state, name, policy) else 0
+    yield from _of_waiting(state, name, starvation_ms, now)
     # From then on a task that does not die is no longer counted on, and its node takes no work.
     yield from (overdue_ms(state, state.kept.tasks[task]) for task in state.stopping_tasks)
     yield from (hangs_until_ms(state, state.kept.tasks[task]) for task in state.stopping_tasks)

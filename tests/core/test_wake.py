@@ -93,3 +93,17 @@ def test_whom_a_round_told_to_go_opens_no_further_one() -> None:
     due = next_wake_ms(world.state, "default", world.at)
     assert due is not None
     assert due > world.at + 600_000
+
+
+@pytest.mark.parametrize("percent", [1, 100])
+def test_nobody_looks_again_when_a_job_starves_while_those_that_did_hold_their_part(percent: int) -> None:
+    world = World(node("n1", gpus=4)).set_policy(starvation_s=100, starvation_percent=percent, preemption=False)
+    first = world.submit_running(spec(gpus=4), ("n1", range(4)))
+    world.submit(gpus=4)
+    world.wait(200).settle()
+    world.finish(first)
+    world.settle()
+    world.submit(gpus=4)
+    world.settle()
+    starves_ms = world.at + 100_000
+    assert (next_wake_ms(world.state, "default", world.at) == starves_ms) == (percent == 100)

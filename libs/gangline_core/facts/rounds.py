@@ -151,6 +151,8 @@ class RoundDecided(FactBase, frozen=True, tag=True):
     """All dates on limits that now hold; those not listed are gone."""
     packings: tuple[tuple[JobId, JobId], ...] = ()
     """Paused jobs that go on, and beside whom on their GPUs."""
+    calls_for_more: bool = True
+    """False when all kinds of jobs that the round did not look at lack what those lack that it looked at."""
 
 
 class ShareDecided(FactBase, frozen=True, tag=True):

@@ -165,7 +165,9 @@ def _brings_into_view(opened: f.RoundOpened, fact: f.RoundDecided) -> bool:
     """True when jobs that the round did not look at may fare better than those it looked at and left waiting."""
     if opened.waiting <= len(opened.candidates) - fact.unseen or not fact.placements:
         return False
-    if opened.is_cut or fact.unseen:
+    if fact.unseen or not fact.calls_for_more:
+        return fact.unseen > 0
+    if opened.is_cut:
         return True
     started = {placement.job for placement in fact.placements}
     return any(edge in started for edge in opened.edges)

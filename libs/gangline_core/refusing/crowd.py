@@ -33,7 +33,7 @@ class Crowd:
     def __init__(self, table: Table, refuser: Refuser, reserver: Reserver, preemptor: Preemptor) -> None:
         """Of this round; nobody was refused yet."""
         self._table, self._refuser, self._reserver, self._preemptor = table, refuser, reserver, preemptor
-        self._is_plain = _is_plain(table)
+        self._is_plain = is_plain(table)
         self._by_service = table.policy.preemption and _goes_by_service_alone(table)
         self._goes_by_rank = table.policy.preemption and not self._by_service
         self._yields = has_yielding(table.policy)
@@ -157,7 +157,7 @@ class Crowd:
         return [*self._claiming, *table.resumes, *(one.job for one in table.placements)]
 
 
-def _is_plain(table: Table) -> bool:
+def is_plain(table: Table) -> bool:
     """True when a job that finds no room starts beside nobody, and none stands in front of another's level."""
     policy, pool = table.policy, table.pool.pool
     if policy.sharing or policy.lease_s or policy.placement == FLOW or not policy.backfill:
