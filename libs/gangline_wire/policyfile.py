@@ -50,6 +50,12 @@ class PolicyFileError(FieldErrorsError):
     """A policy file that cannot be accepted; `errors` lists each wrong field with its path."""
 
 
+OF_THE_LAB = (
+    "stands in a page of the lab, for `gangline lab simulate --policy`; here it belongs to a pool: "
+    "pools: {default: {policy: {...}}}"
+)
+
+
 def parse_policy(document: object) -> Document:
     """The settings the file describes.
 
@@ -58,6 +64,8 @@ def parse_policy(document: object) -> Document:
     """
     if not isinstance(document, dict):
         raise PolicyFileError([FieldError(path="", message=f"must be a mapping, not {kind_name(document)}")])
+    if "policy" in document and "pools" not in document:
+        raise PolicyFileError([FieldError(path="policy", message=OF_THE_LAB)])
     reader = _Reader()
     for key, value in document.items():
         if is_full(reader.errors):

@@ -8,9 +8,11 @@ from tests.make import gpu_amount
 
 from gangline_core.cluster import Policy
 from gangline_core.settings.document_change import check
+from gangline_core.settings.policy import policy_problem
 from gangline_core.state import State
 from gangline_lab.policyfile import PolicyFileError, read_groups, read_policy
 from gangline_wire.policyfile import parse_policy
+from gangline_wire.problem import FieldErrorsError
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "settings" / "policy.yaml"
 
@@ -95,3 +97,17 @@ def test_a_papers_page_is_read_under_its_own_name_and_says_what_it_is(path: Path
 def test_each_paper_about_order_or_sizes_has_its_page(name: str) -> None:
     policy = read_policy(OF_PAPERS / f"{name}.yaml").policies["default"]
     assert USED[name] in (policy.ordering, policy.elastic)
+
+
+def test_a_page_of_the_lab_is_told_where_its_policy_stands_on_a_platforms_page_and_serves_there() -> None:
+    pages = sorted((EXAMPLE.parents[2] / "policies" / "papers").glob("*.yaml"))
+    assert len(pages) > 30
+    for path in pages:
+        raw = yaml.safe_load(path.read_text())
+        with pytest.raises(FieldErrorsError) as refused:
+            parse_policy(raw)
+        (fault,) = refused.value.errors
+        assert fault.path == "policy"
+        assert "pools: {default: {policy: {...}}}" in fault.message
+        policy = parse_policy({"pools": {"default": {"policy": raw["policy"]}}}).policies["default"]
+        assert policy_problem(policy) is None, path.name
