@@ -24,6 +24,7 @@ from gangline_core.job import Job, JobState
 from gangline_core.limits.amounts import amount_of, task_amounts
 from gangline_core.limits.quota import JOBS
 from gangline_core.limits.sheltered import is_lent_whole
+from gangline_core.making_room.cheap_looks import Lowest
 from gangline_core.making_room.claims import claimed_amounts, far_victims, honour_claims
 from gangline_core.making_room.could_go import WhoLives
 from gangline_core.making_room.losses import effective_priority
@@ -53,6 +54,7 @@ class Overtakes:
         self._tried: set[JobId] = set()
         self._is_open = False
         self._lives = WhoLives()
+        self._lowest = Lowest()
 
     @property
     def overtaken(self) -> frozenset[JobId]:
@@ -81,7 +83,8 @@ class Overtakes:
         if not table.state.kept.claims or job.id in self._tried or len(self._tried) >= OVERTAKES_MAX:
             return False
         known = _known(table)
-        weaker = _weaker(table, job, known) if known else []
+        is_any = self._lowest.is_below(table, job, [held.claim.job for held in known])
+        weaker = _weaker(table, job, known) if is_any else []
         if is_limited and weaker:
             weaker = _below_its_limits(table, job, weaker, known)
         if not weaker or not self._helps(table, job, {claim.job for claim in weaker}):
