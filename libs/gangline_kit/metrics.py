@@ -174,6 +174,10 @@ class Metrics:
         self._totals: dict[str, float] = {}
         self._refreshers: list[Callable[[], None]] = []
         self._others: list[Callable[[], bytes]] = []
+        for name, row in METRICS.items():
+            # Prometheus sees no increase in a counter that begins with its first event: alerts missed that one.
+            if row.kind == "counter" and not row.labels:
+                self._metric(name)
 
     def count(self, name: str, amount: float = 1.0, **labels: str) -> None:
         """Add to a counter."""

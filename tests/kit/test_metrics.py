@@ -31,6 +31,13 @@ def test_every_metric_can_be_written_and_scraped() -> None:
         assert name in text
 
 
+def test_counters_stand_at_zero_before_their_first_event_so_that_alerts_see_it_as_an_increase() -> None:
+    lines = Metrics().render().decode().splitlines()
+    plain = [name for name, metric in METRICS.items() if metric.kind == "counter" and not metric.labels]
+    assert "gangline_log_alarms_total" in plain
+    assert [name for name in plain if f"{name} 0.0" not in lines] == []
+
+
 def test_an_unknown_metric_is_refused() -> None:
     with pytest.raises(KeyError):
         Metrics().count("gangline_surprise_total")
@@ -62,4 +69,5 @@ def test_a_total_counted_elsewhere_is_followed_and_never_falls() -> None:
 def test_services_in_one_process_keep_their_registries_apart() -> None:
     first, second = Metrics(), Metrics()
     first.count("gangline_samples_total")
-    assert "gangline_samples_total" not in second.render().decode()
+    assert "gangline_samples_total 1.0" in first.render().decode().splitlines()
+    assert "gangline_samples_total 0.0" in second.render().decode().splitlines()
