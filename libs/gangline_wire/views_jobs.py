@@ -74,6 +74,8 @@ class TaskView(View, frozen=True):
     """Indices of its GPUs on the node."""
     gpu_milli: int = 0
     gpu_model: str = ""
+    gpu_fence: str = ""
+    """What keeps it to its GPUs: "container", or "not enforced" where it only is told which; empty without GPUs."""
     cpu_milli: int = 0
     memory_mib: int = 0
     stop: bool = False

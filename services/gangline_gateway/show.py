@@ -60,7 +60,7 @@ def job_view(state: State, job: Job, tasks: tuple[Task, ...] | None = None) -> J
         sizes=job.sizes,
         labels=spec.labels,
         reason=None if job.reason is None else reason_view(state, job.reason, job=job.id),
-        tasks=() if tasks is None else tuple(task_view(task) for task in tasks),
+        tasks=() if tasks is None else tuple(task_view(state, task) for task in tasks),
         spec=None if tasks is None else spec,
         array=array_view(state, job, in_full=tasks is not None),
         array_job=job.array,
@@ -155,7 +155,7 @@ def array_view(state: State, job: Job, *, in_full: bool) -> ArrayView | None:
     )
 
 
-def task_view(task: Task) -> TaskView:
+def task_view(state: State, task: Task) -> TaskView:
     """One live member of a job."""
     return TaskView(
         id=task.id,
@@ -167,12 +167,21 @@ def task_view(task: Task) -> TaskView:
         gpus=tuple(share.index for share in task.gpus),
         gpu_milli=task.gpu_milli,
         gpu_model=task.gpu_model,
+        gpu_fence=_gpu_fence(state, task),
         cpu_milli=task.cpu_milli,
         memory_mib=task.memory_mib,
         stop=task.stop,
         started_ms=task.started_ms,
         exit_code=task.exit_code,
     )
+
+
+def _gpu_fence(state: State, task: Task) -> str:
+    """Pods see the devices of their container; what an agent starts is told its GPUs by a variable and no more."""
+    node = state.kept.nodes.get(task.node)
+    if not task.gpus or node is None:
+        return ""
+    return "container" if node.is_watched else "not enforced"
 
 
 def node_state(node: Node) -> str:

@@ -144,6 +144,7 @@ HOUSE: dict[str, tuple[str, ...]] = {
         "::test_no_store_no_log_line_and_no_answer_of_any_service_carries_a_planted_secret",
     ),
     "S07 Parsl/parsl#2740": (
+        "services/gateway/test_shown::test_a_job_says_whether_anything_keeps_it_to_its_gpus",
         "test_neighbours::test_a_job_on_its_neighbours_gpu_is_told_once_however_long_it_stays",
         "test_neighbours::test_where_the_pool_says_so_it_ends_with_the_reason_and_its_neighbour_goes_on",
         "test_neighbours::test_whoever_is_on_its_own_gpu_or_was_elsewhere_for_a_moment_is_left_alone",

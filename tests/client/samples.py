@@ -83,6 +83,7 @@ RUNNING = v.JobView(
             gpus=(3,),
             gpu_milli=500,
             gpu_model="T4",
+            gpu_fence="not enforced",
             started_ms=NOW_MS - 25 * HOUR,
         ),
     ),

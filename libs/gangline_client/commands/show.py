@@ -139,6 +139,8 @@ def _lately(job: v.JobView, *, now_ms: int) -> Lines:
     if job.use is not None:
         low = "; the pool will take its GPUs back" if job.use.is_low else ""
         yield from (("GPU use", _gpu_use(job.use, low)), ("Uses", _cpu_use(job.use)), ("Advice", job.use.advice))
+    if any(task.gpu_fence == "not enforced" for task in job.tasks):
+        yield "GPU fence", "not enforced: programs are told which GPUs are theirs, and nothing keeps them off others"
     for task, slow in sorted(job.stragglers.items()):
         yield "Slow", f"{task} needs {slow} % of the usual time of a step"
     if job.missing:

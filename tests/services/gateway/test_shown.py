@@ -1,5 +1,6 @@
 """What a job's view says of lost members and of cells that another job took over."""
 
+import pytest
 from tests.core.test_cells import world as cell_world
 from tests.core.test_repair import lose, running, world
 from tests.make import World, node, spec
@@ -44,6 +45,17 @@ def test_a_job_shows_what_it_holds_beside_what_it_asked_for() -> None:
     made.start(job)
     after = job_view(made.state, made.job(job))
     assert (after.gpu_milli, after.gpu_milli_held) == (2000, 2000)
+
+
+@pytest.mark.parametrize(
+    ("is_watched", "gpus", "fence"),
+    [(False, 1, "not enforced"), (False, 0.5, "not enforced"), (True, 1, "container"), (False, 0, "")],
+)
+def test_a_job_says_whether_anything_keeps_it_to_its_gpus(is_watched: bool, gpus: float, fence: str) -> None:
+    made = World(node("n1", is_watched=is_watched))
+    job = made.submit_running(spec(gpus=gpus), "n1")
+    shown = job_view(made.state, made.job(job), tuple(made.state.tasks_of(made.job(job))))
+    assert [task.gpu_fence for task in shown.tasks] == [fence]
 
 
 def test_progress_that_a_job_told_bears_the_time_of_its_last_report() -> None:
