@@ -187,6 +187,10 @@ class Metrics:
             found = self._counters[key] = self.counter(name, **labels)
         found.inc(amount)
 
+    def stand(self, name: str, **labels: str) -> None:
+        """Let a counter with labels be there, at 0, before its first event: it is no increase otherwise."""
+        self.count(name, 0.0, **labels)
+
     def raise_to(self, name: str, total: float) -> None:
         """Bring a counter without labels up to a total that is counted elsewhere."""
         before = self._totals.get(name, 0.0)

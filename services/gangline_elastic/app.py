@@ -31,6 +31,8 @@ class Sizer:
         self.config = config
         self.pool = pool
         self.wake = asyncio.Event()
+        for name in ("gangline_resizes_total", "gangline_resizes_failed_total"):
+            site.metrics.stand(name, pool=pool)
 
     async def work(self, lane: Lane) -> None:
         """Propose for as long as this process leads."""

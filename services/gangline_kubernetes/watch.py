@@ -94,6 +94,8 @@ class Watched(Generic[T]):
         self._item: msgspec.json.Decoder[T] = msgspec.json.Decoder(kind)
         self._event = msgspec.json.Decoder(Event)
         self.name = path.rpartition("/")[2]
+        for counter in ("gangline_kubernetes_watch_failures_total", "gangline_kubernetes_unreadable_total"):
+            metrics.stand(counter, kind=self.name)
 
     @property
     def is_known(self) -> bool:

@@ -5,6 +5,7 @@ import logging
 
 from gangline_core.facts import Fact, GangHung, GpuFailed, GpuTrespassed, JobReclaimed, NodeLost, StragglersSeen
 from gangline_core.fold import Message
+from gangline_core.reason_words import SIGNS
 from gangline_core.step import Step
 from gangline_kit.errors import TemporaryError
 from gangline_kit.lane import Lane
@@ -27,6 +28,8 @@ from gangline_wire.streams import LEASES, LOG
 
 log = logging.getLogger(__name__)
 
+REPORTS = "progress"
+"""As what a hang is counted that only reports and heartbeats showed, which stopped."""
 ANSWER_S_MAX = 2.0
 """Before a node is called lost the bus must answer within this time."""
 
@@ -49,6 +52,8 @@ class Listener:
         self.stragglers = Stragglers(config)
         self.trespass = Trespass()
         site.metrics.also_render(self.text)
+        for sign in (REPORTS, *SIGNS):
+            site.metrics.stand("gangline_hangs_total", sign=sign)
 
     async def work(self, lane: Lane) -> None:
         """Judge samples for as long as this process leads; silence counts from now on, not from before."""
@@ -82,7 +87,7 @@ class Listener:
                 case NodeLost():
                     metrics.count("gangline_node_losses_total")
                 case GangHung():
-                    metrics.count("gangline_hangs_total", sign=fact.sign or "progress")
+                    metrics.count("gangline_hangs_total", sign=fact.sign or REPORTS)
                 case JobReclaimed():
                     metrics.count("gangline_reclaims_total")
                 case GpuTrespassed():

@@ -1,6 +1,7 @@
 """Watching as it goes wrong: old versions, empty answers, deletes nobody told of, readers that are too slow."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -126,6 +127,9 @@ def test_watches_that_end_at_once_are_no_hot_loop_and_are_told() -> None:
 
 async def empty_story() -> None:
     desk = Desk()
+    assert b'watch_failures_total{kind="pods"} 0.0' in desk.metrics.render(), (
+        "alerts see no increase in what is not there"
+    )
     async with watching(desk):
         desk.double.faults.add(Fault(method="GET", path="watch=true", times=1000, is_empty=True))
         desk.double.store.hang_up()
@@ -135,7 +139,10 @@ async def empty_story() -> None:
         assert len(desk.double.requests) - before <= 120
         assert desk.watched.lists > 1
         assert desk.names == ["late"]
-        assert b"gangline_kubernetes_watch_failures_total" in desk.metrics.render()
+        failed = re.findall(
+            rb"^gangline_kubernetes_watch_failures_total\{.*\} (.*)$", desk.metrics.render(), re.MULTILINE
+        )
+        assert float(failed[0]) > 0
 
 
 def test_a_delete_that_no_watch_told_is_found_and_a_new_pod_of_the_name_is_another() -> None:
