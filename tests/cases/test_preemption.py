@@ -267,6 +267,14 @@ def test_who_would_be_lent_room_as_a_whole_does_not_begin_before_the_one_it_woul
     assert (victims(drive), small.starts, wide.starts) == ([], [0], [])
 
 
+def test_who_is_owed_its_smallest_size_stands_back_for_nobody_though_it_begins_larger():
+    drive = Drive(node("n0", gpus=7), groups=[owed("c", 1), owed("d", 2)])
+    drive.ask(0, tasks=3, gpus=2, group="c", priority=1, stop=3)
+    small = drive.ask(0, tasks=3, minimum=1, gpus=2, group="d")
+    drive.until(1)
+    assert small.starts == [0]
+
+
 @pytest.mark.parametrize("guaranteed", [0, 1])
 def test_nor_does_it_on_what_is_being_cleared_for_it(guaranteed):
     drive = Drive(node("n0", gpus=4), groups=[owed("a", guaranteed) if guaranteed else group("a"), owed("b", 1)])

@@ -314,8 +314,9 @@ def _lent(table: Table, job: Job, others: list[Job]) -> list[Job]:
     for other in reversed(others):
         amounts = still_of(table, other).amounts if other.id in going else _placed(table, other).amounts
         is_over = after.over_guarantee(other, amounts, beneficiary=job.spec.group, whole=whole)
-        is_new = whole and other.id not in going
-        if is_over or (is_new and is_lent_whole(table.state, other, amounts, beneficiary=job.spec.group)):
+        # Who is owed its smallest size stands back with nothing, or each would have the other wait.
+        is_new, least = whole and other.id not in going, table.seating.least(other).amounts
+        if is_over or (is_new and is_lent_whole(table.state, other, least, beneficiary=job.spec.group)):
             after.give(other, amounts)
             lent.append((other, amounts))
     for other, amounts in lent:
