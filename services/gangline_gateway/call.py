@@ -29,6 +29,8 @@ from gangline_wire.views import View
 JSON = "application/json"
 TRUE = ("true", "1")
 """How a query parameter says yes."""
+MAY_BE_EMPTY = ("why", "cursor")
+"""No reason, and the first page: neither is a choice that went missing."""
 WHY_FIELDS: Fields = {"why": ("why", visible_text("why_chars"))}
 READY_BYTES_MAX = 64 << 10
 """Larger bodies are read the general way, which also holds them to their limit."""
@@ -123,7 +125,9 @@ class Call:
     # --- query -------------------------------------------------------------------------------------------
 
     def check_query(self, known: tuple[str, ...]) -> None:
-        """Refuse parameters that the route does not know or that stand twice: a typo must not mean "no filter".
+        """Refuse parameters that the route does not know, that say nothing or that stand twice.
+
+        A typo must not mean "no filter", an unset variable of a shell not "all", and `?dry_run` not "in earnest".
 
         Raises:
             ProblemError: one of them.
@@ -131,10 +135,12 @@ class Call:
         if not self.request.query_string:
             return
         query = self.request.query
-        for name in query:
+        for name, text in query.items():
             if name not in known:
                 message = f"is not known here; known are {', '.join(known)}" if known else "is not known here"
                 raise wrong_query(shown(name), message)
+            if not text and name not in MAY_BE_EMPTY:
+                raise wrong_query(name, "is empty; give it a value or leave it out")
         if len(query) != len(set(query)):
             raise wrong_query(next(name for name in query if len(query.getall(name)) > 1), "stands twice")
 

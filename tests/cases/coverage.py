@@ -192,6 +192,8 @@ CASES: dict[str, tuple[str, ...]] = {
     "M04 kai-scheduler/KAI-Scheduler#257": (
         "test_input::test_a_misspelt_or_unknown_field_is_refused_everywhere_and_never_means_no_limit",
         "test_variants_input::test_an_unknown_field_at_any_depth_is_refused_with_its_path",
+        "test_variants_input::test_a_dry_run_that_is_asked_for_in_other_words_is_never_done_in_earnest",
+        "test_variants_input::test_a_filter_that_is_empty_is_not_no_filter",
         "services/embedded/test_up_arguments::test_an_empty_argument_is_named_by_every_program",
         "client/test_steer::test_an_empty_name_is_no_job_and_never_the_newest_of_all",
     ),

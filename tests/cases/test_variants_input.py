@@ -195,3 +195,19 @@ async def test_a_limited_view_ends_with_whatever_came_last(visitor: Visitor, las
     answer = await visitor.call("admin", "GET", f"/v1/jobs/{job}/logs?tail={tail}")
     assert (await answer.read()).endswith(last)
     assert visitor.setting.world.job(job).state == JobState.FAILED
+
+
+@pytest.mark.parametrize("query", ["dry_run", "dry_run=", "dry_run=&dry_run=true", "dry_run=yes"])
+async def test_a_dry_run_that_is_asked_for_in_other_words_is_never_done_in_earnest(
+    visitor: Visitor, query: str
+) -> None:
+    before = len(visitor.setting.world.state.kept.jobs)
+    response = await visitor.call("una", "POST", f"/v1/jobs?{query}", json={"command": ["true"]})
+    assert (response.status, (await response.json())["errors"][0]["path"]) == (400, "?dry_run")
+    assert len(visitor.setting.world.state.kept.jobs) == before
+
+
+@pytest.mark.parametrize("name", ["user", "group", "pool", "name", "label", "state", "array", "order", "limit"])
+async def test_a_filter_that_is_empty_is_not_no_filter(visitor: Visitor, name: str) -> None:
+    problem = await visitor.ask("una", "GET", f"/v1/jobs?{name}=", status=400)
+    assert problem["errors"] == [{"path": f"?{name}", "message": "is empty; give it a value or leave it out"}]
