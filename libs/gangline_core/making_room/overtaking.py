@@ -38,6 +38,8 @@ from gangline_core.table import Held, Table
 
 OVERTAKES_MAX = 4
 """Jobs of one round that may take over claims, since each has the round decided anew."""
+TRIALS_MAX = 8
+"""Jobs of one round which are tried without others' claims of that round."""
 
 
 class Overtakes:
@@ -54,7 +56,9 @@ class Overtakes:
         self._tried: set[JobId] = set()
         self._is_open = False
         self._lives = WhoLives()
-        self._lowest = Lowest()
+        self._lowest, self._least_new = Lowest(), Lowest()
+        """The least important who have claims of earlier rounds, and of this one."""
+        self._trials = 0
 
     @property
     def overtaken(self) -> frozenset[JobId]:
@@ -109,9 +113,12 @@ class Overtakes:
 
         It would take these claims over at the next look, and others had gone for nothing.
         """
-        fresh = {claim.job for claim in table.claims}
-        held = [one for one in table.held if one.claim.job in fresh and one.alive]
-        weaker = {claim.job for claim in _weaker(table, job, held)} if held else set[JobId]()
+        fresh = [claim.job for claim in table.claims]
+        if self._trials >= TRIALS_MAX or not self._least_new.is_below(table, job, fresh):
+            return frozenset()
+        held = [one for one in table.held if one.alive and one.claim.job in set(fresh)]
+        weaker = {claim.job for claim in _weaker(table, job, held)}
+        self._trials += bool(weaker)
         return frozenset(weaker) if weaker and self._helps(table, job, weaker) else frozenset()
 
     def is_settled(self, table: Table) -> bool:

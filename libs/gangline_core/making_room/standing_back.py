@@ -258,13 +258,12 @@ class StandingBack:
 
     def goes_before_claims(self, table: Table, overtakes: Overtakes, job: Job, reason: Reason) -> bool:
         """True when the round should be decided anew, with those behind this one whose claims it would take over."""
-        if not table.claims or self._looks >= LOOKS_MAX or len(self._behind) >= STEPS_MAX or reason.code not in CAUSES:
+        if not table.claims or len(self._behind) >= STEPS_MAX or reason.code not in CAUSES:
             return False
         key = (table.state.shapes[job.id], tuple((claim.job, True) for claim in table.claims))
         if key in self._tried:
             return False
         self._tried.add(key)
-        self._looks += 1
         weaker = overtakes.would_lose(table, job)
         if weaker:
             self._behind[job.id] = self._behind.get(job.id, frozenset()) | weaker
