@@ -114,6 +114,13 @@ def test_a_job_no_machine_can_ever_hold_is_refused_naming_the_number(fields, sai
     assert (told, where) == (said, field)
 
 
+def test_who_asks_by_memory_where_no_gpu_is_reads_of_memory():
+    world = World(node(gpus=0))
+    told = "One task needs 16384 MiB of memory on one GPU; the largest node has 0."
+    assert refusal(world, gpus=0, gpu_memory_mib=16384) == (ReasonCode.NEVER_FITS_NODE, told, "roles[0].gpu_memory")
+    assert refusal(world, gpus=0.5, gpu_memory_mib=16384)[1] == "One task needs 0.5 GPUs; the largest node has 0."
+
+
 def test_models_match_exactly_and_not_by_their_beginning():
     """I01: 16 of one type is not 24 of any."""
     world = World(node("n1", model="h200"), node("n2", model="h200"), node("n3", model="h100"))

@@ -157,7 +157,7 @@ def _measures(need: Resources) -> Iterator[_Measure]:
         yield _Measure(
             "gpus",
             "gpu_milli",
-            max(need.gpu_milli, 1),
+            need.gpu_milli,
             lambda kind: _most_equal(suitable_gpus(kind, of_models)) * GPU_MILLI,
         )
         yield _Measure(
