@@ -1,9 +1,23 @@
-"""Where equal values follow each other in a column: a few vector steps, which `numpy.diff` takes several times over."""
+"""Equal values of a column: where they follow each other, and small numbers for them, in a few vector steps."""
 
 import numpy as np
 from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
+
+SPREAD_MAX = 1 << 18
+"""Numbers this far apart are still counted as they are."""
+
+
+def small(values: Ints) -> Ints:
+    """Numbers from 0 on that are equal where these are and in the same order, few enough to index by them."""
+    if not len(values):
+        return values
+    lowest = values.min()
+    if values.max() - lowest < SPREAD_MAX:
+        return values - lowest
+    found: Ints = np.unique(values, return_inverse=True)[1]
+    return found
 
 
 def run_starts(values: Ints) -> Ints:

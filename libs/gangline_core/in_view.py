@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gangline_core import ordering
-from gangline_core.equal_runs import run_lengths, run_starts
+from gangline_core.equal_runs import run_lengths, run_starts, small
 from gangline_core.facts import Candidate
 from gangline_core.foresight.run_times import expected_run_ms
 from gangline_core.ids import JobId
@@ -51,19 +51,20 @@ def in_view(waiting: Waiting, always: Collection[JobId]) -> tuple[tuple[str, ...
 
 
 def edges_of(waiting: Waiting, candidates: tuple[Candidate, ...]) -> tuple[JobId, ...] | None:
-    """The last candidate of each shape of which more wait; None when whole shapes are out of view."""
+    """The last candidate of each shape of which more wait; None when whole shapes are out of view.
+
+    Those who wait come by id.
+    """
     if len(candidates) == len(waiting):
         return ()
-    shape_of = waiting.state.shapes
-    left = dict(zip(*(part.tolist() for part in np.unique(waiting.field(SHAPE), return_counts=True)), strict=True))
-    last: dict[int, JobId] = {}
-    for candidate in candidates:
-        shape = shape_of[candidate.job]
-        left[shape] -= 1
-        last[shape] = candidate.job
-    if left.keys() != last.keys():
+    ids, shapes = [candidate.job for candidate in candidates], small(waiting.field(SHAPE))
+    own = shapes[np.searchsorted(waiting.ids, ids)]
+    last = dict(zip(own.tolist(), ids, strict=True))
+    waits = np.bincount(shapes)
+    if len(last) != np.count_nonzero(waits):
         return None
-    return tuple(sorted(job for shape, job in last.items() if left[shape]))
+    is_edge = waits > np.bincount(own, minlength=len(waits))
+    return tuple(sorted(job for shape, job in last.items() if is_edge[shape]))
 
 
 def _shorter(waiting: Waiting, rows: Ints, places: Ints) -> Iterator[Ints]:
@@ -108,7 +109,7 @@ def _tells_apart(waiting: Waiting) -> bool:
     """True when what is expected of jobs tells some of one shape from others of it."""
     if (waiting.field(LEARNT_MS) >= 0).any():
         return True
-    shapes, kinds = waiting.field(SHAPE), waiting.field(KIND)
+    shapes, kinds = small(waiting.field(SHAPE)), waiting.field(KIND)
     kind_of = np.zeros(int(shapes.max()) + 1, dtype=np.int64)
     kind_of[shapes] = kinds
     return bool((kinds != kind_of[shapes]).any())

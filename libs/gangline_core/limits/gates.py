@@ -269,6 +269,8 @@ class Gate:
         doubt = np.zeros(len(slots), dtype=np.bool_)
         if self._state.kept.exhausted:
             doubt |= columns.field(slots, c.LEAST_GPU_MILLI) > 0
+        if self._ledger.is_unlimited:
+            return doubt
         rooms = {
             number: room
             for number in np.flatnonzero(np.bincount(members)).tolist()

@@ -21,6 +21,7 @@ from gangline_core.limits.rungs import (
     group_rungs,
     kept_idle,
     lowered,
+    nothing_limits,
     user_rung,
 )
 from gangline_core.limits.sheltered import sheltered_use
@@ -45,6 +46,8 @@ class Ledger:
         self._state = state
         self._now = state.kept.at if now is None else now
         self._has_budgets = bool(state.door.safe_groups)
+        self.is_unlimited = nothing_limits(state)
+        """Nobody has rungs."""
         self._bound: dict[str, int] | None = None
         self._changes: dict[str, dict[str, int]] = {}
         self._class_changes: dict[tuple[str, ServiceClass], dict[str, int]] = {}
@@ -171,16 +174,14 @@ class Ledger:
 
     def rungs(self, job: Job) -> tuple[Rung, ...]:
         """The holders with limits on the job's way up, nearest first."""
-        key = (job.spec.group, job.spec.user)
+        if self.is_unlimited:
+            return ()
+        group, user = key = (job.spec.group, job.spec.user)
         found = self._rungs.get(key)
         if found is None:
-            own, above = self.user_rung(job), self.group_rungs(job.spec.group)
+            own, above = user_rung(self._state, group=group, user=user, now=self._now), self.group_rungs(group)
             found = self._rungs[key] = (own, *above) if own else above
         return found
-
-    def user_rung(self, job: Job) -> Rung | None:
-        """The limits of the job's user; None when there are none."""
-        return user_rung(self._state, group=job.spec.group, user=job.spec.user, now=self._now)
 
     def group_rungs(self, group: str) -> tuple[Rung, ...]:
         """The groups with limits from this one up to the root, nearest first."""

@@ -50,6 +50,18 @@ class Rung(Struct, frozen=True):
     """Groups for which the limit keeps something free."""
 
 
+def nothing_limits(state: State) -> bool:
+    """True where nobody on anybody's way up has a limit, whatever the time."""
+    if state.door.lenders or state.kept.users:
+        return False
+    answer: bool = state.door.remember("nothing limits", lambda: not any(map(_may_limit, state.kept.groups.values())))
+    return answer
+
+
+def _may_limit(group: Group) -> bool:
+    return bool(group.limit or group.borrow_limit or group.user_limit or group.seasons or group.budget_gpu_hours)
+
+
 def user_rung(state: State, *, group: str, user: str, now: int) -> Rung | None:
     """A user's own limits at a moment; None when there are none."""
     holder = user_key(group, user)
