@@ -13,10 +13,11 @@ def small(values: Ints) -> Ints:
     """Numbers from 0 on that are equal where these are and in the same order, few enough to index by them."""
     if not len(values):
         return values
-    lowest = values.min()
+    lowest, found = values.min(), values
     if values.max() - lowest < SPREAD_MAX:
-        return values - lowest
-    found: Ints = np.unique(values, return_inverse=True)[1]
+        found = values - lowest
+    else:
+        found = np.unique(values, return_inverse=True)[1]
     return found
 
 
