@@ -13,12 +13,9 @@ def small(values: Ints) -> Ints:
     """Numbers from 0 on that are equal where these are and in the same order, few enough to index by them."""
     if not len(values):
         return values
-    lowest, found = values.min(), values
-    if values.max() - lowest < SPREAD_MAX:
-        found = values - lowest
-    else:
-        found = np.unique(values, return_inverse=True)[1]
-    return found
+    lowest: np.int64 = values.min()
+    is_near = values.max() - lowest < SPREAD_MAX
+    return values - lowest if is_near else np.unique(values, return_inverse=True)[1]
 
 
 def run_starts(values: Ints) -> Ints:
