@@ -24,6 +24,7 @@ from gangline_wire.requests import (
     Admitted,
     AssignNode,
     CancelJob,
+    Denied,
     EditJob,
     Refused,
     RemoveWindow,
@@ -336,11 +337,20 @@ class People:
         """The usual pool has one of the policies that runs of this kind draw."""
         await self.ask(SetPolicy(pool="default", policy=POLICIES[event.number % len(POLICIES)], by=ADMIN))
 
+    async def _lift_limits(self) -> None:
+        """Of groups and users; who had promised something to a group below it is asked for again after that."""
+        again: list[SetGroup] = []
+        for path in GROUPS:
+            plain = SetGroup(group=Group(path=path), by=ADMIN)
+            if isinstance(await self.ask(plain), Denied):
+                again.append(plain)
+            await self.ask(SetUser(user=User(name="ann", group=path), by=ADMIN))
+        for plain in again:
+            await self.ask(plain)
+
     async def lift_all(self) -> None:
         """No limit, no drain, no hold stands in anybody's way any more."""
-        for path in GROUPS:
-            await self.ask(SetGroup(group=Group(path=path), by=ADMIN))
-            await self.ask(SetUser(user=User(name="ann", group=path), by=ADMIN))
+        await self._lift_limits()
         for window in list(self.town.state.kept.windows):
             await self.ask(RemoveWindow(name=window, by=ADMIN))
         await self.ask(SetPolicy(pool="default", policy=Policy(), by=ADMIN))
