@@ -179,6 +179,7 @@ FACTS: tuple[f.Fact, ...] = (
         pauses=(f.JobPaused(job=JOB, beneficiary=JobId(46), rule="slice"),),
         resumes=(JobId(47),),
         packings=((JobId(48), JobId(49)),),
+        calls_for_more=False,
         lowerings=(f.Lowering(job=JOB, beneficiary=JobId(48)),),
         late_repairs=(JobId(49),),
         limit_dates=(f.LimitDate(job=JobId(50), start_ms=1_700_000_000_000),),

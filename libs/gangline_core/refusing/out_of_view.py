@@ -32,6 +32,9 @@ def may_fare_better(table: Table, opened: RoundOpened) -> bool:
     is_unseen = np.ones(len(waiting), dtype=np.bool_)
     ids = np.array([candidate.job for candidate in opened.candidates], dtype=np.int64)
     is_unseen[_rows(waiting, ids)] = False
+    # Of a whole shape out of view perhaps nobody was told yet why he waits.
+    if opened.is_cut and not waiting.field(c.CAUSE)[is_unseen].all():
+        return True
     if has_yielding(policy) and bool((waiting.field(c.CHECKPOINTS)[is_unseen] > 0).any()):
         return True
     lacking = [job.id for job, reason in table.refused if reason.code in PLAIN_CODES]
