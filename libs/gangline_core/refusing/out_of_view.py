@@ -22,8 +22,14 @@ PLAIN_CODES = ROOM_CODES - {ReasonCode.RESERVED, ReasonCode.POSTPONED}
 
 
 def may_fare_better(table: Table, opened: RoundOpened) -> bool:
-    """True when somebody out of view may start beside what this round decided, or may have others go."""
-    if not table.placements or table.unseen or opened.waiting <= len(opened.candidates):
+    """True when somebody out of view may start beside what this round decided, or may have others go.
+
+    So where the round tells by itself whether another follows: all were in view, or some that are like those out of
+    view and came last were left waiting.
+    """
+    started = {placement.job for placement in table.placements}
+    is_told = opened.waiting <= len(opened.candidates) or not (opened.is_cut or started.intersection(opened.edges))
+    if is_told or not started or table.unseen:
         return True
     columns, policy = table.state.columns.get(table.pool.pool.name), table.policy
     if columns is None or table.resumes or orders_by_service(policy) or not is_plain(table):
@@ -47,5 +53,6 @@ def may_fare_better(table: Table, opened: RoundOpened) -> bool:
 def _rows(waiting: Waiting, ids: c.Ints) -> c.Ints:
     """Where those of these jobs that wait stand among all who do, who come by id."""
     rows = np.searchsorted(waiting.ids, ids)
-    rows = rows[rows < len(waiting)]
-    return rows[np.isin(waiting.ids[rows], ids)]
+    is_there = rows < len(waiting)
+    is_there[is_there] = waiting.ids[rows[is_there]] == ids[is_there]
+    return rows[is_there]
