@@ -153,7 +153,7 @@ METRICS: dict[str, Metric] = {
     ),
     "gangline_kubernetes_refused_total": Metric("counter", "Pods the cluster refused.", ("cause",)),
     "gangline_kubernetes_watch_failures_total": Metric(
-        "counter", "Watches that ended at once, again and again.", ("kind",)
+        "counter", "Watches that ended at once or failed, again and again.", ("kind",)
     ),
     "gangline_kubernetes_unreadable_total": Metric(
         "counter", "Objects that could not be read, or about which something could not be done.", ("kind",)

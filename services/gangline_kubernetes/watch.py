@@ -47,6 +47,9 @@ BUSY = frozenset({429, 503})
 """Answers of a server that begins, or has too much to do: what is known stays good for when it has not."""
 EMPTY_MAX = 3
 """After so many watches in a row that ended at once, everything is listed anew."""
+SHORT_S = 1.0
+"""A watch that ended sooner ended at once, and the next one is not begun in the same moment whatever it told."""
+CHANGES = frozenset({"ADDED", "MODIFIED", "DELETED"})
 
 
 class Watched(Generic[T]):
@@ -111,11 +114,13 @@ class Watched(Generic[T]):
         """Keep the cache current until cancelled."""
         failures = empty = 0
         while True:
+            is_short = False
             try:
                 if not self.version or self._clock.monotonic_s() - self._listed_s >= self._relist_s:
                     await self.list()
                 if self._follows_since_s is None:
                     self._follows_since_s = self._clock.monotonic_s()
+                began_s = self._clock.monotonic_s()
                 heard = await self._watch()
             except RefusedError as error:
                 self._follows_since_s = None
@@ -125,20 +130,24 @@ class Watched(Generic[T]):
                     continue
                 failures += 0 if error.code == 410 else 1
                 empty += error.code == 410
+                is_failing = failures >= EMPTY_MAX and error.code not in BUSY
                 log.info("watch of %s: %s", self.name, error)
             except (TemporaryError, msgspec.MsgspecError, RecursionError) as error:
                 self._follows_since_s = None
                 # What cannot be read as a whole is listed anew, one object at a time.
                 self.version = self.version if isinstance(error, TemporaryError) else ""
                 failures += 1
+                is_failing = failures >= EMPTY_MAX and not isinstance(error, TemporaryError)
                 log.warning("watch of %s: %s", self.name, error)
             else:
-                failures, empty = 0, 0 if heard else empty + 1
+                is_short = self._clock.monotonic_s() - began_s < SHORT_S
+                failures, empty, is_failing = 0, 0 if heard or not is_short else empty + 1, False
             if empty >= EMPTY_MAX:
-                self._metrics.count("gangline_kubernetes_watch_failures_total", kind=self.name)
                 self.version = ""
-            if failures or empty:
-                await self._clock.sleep(wait_s(failures + empty, self._ids))
+            if is_failing or empty >= EMPTY_MAX:
+                self._metrics.count("gangline_kubernetes_watch_failures_total", kind=self.name)
+            if failures or empty or is_short:
+                await self._clock.sleep(wait_s(failures + empty or EMPTY_MAX, self._ids))
 
     async def _do_without(self, error: RefusedError) -> None:
         """The cluster has no such kind, or does not let us see it: looked at again later.
@@ -172,7 +181,16 @@ class Watched(Generic[T]):
         found: dict[Key, T] = {}
         query = {"limit": str(PAGE)}
         while True:
-            page = self._read_page(await self._api.call("GET", self._path, query=query))
+            try:
+                page = self._read_page(await self._api.call("GET", self._path, query=query))
+            except RefusedError as error:
+                if error.code != 410 or "continue" not in query:
+                    raise
+                # What the pages are of became too old between two of them: all of it at once.
+                found, query = {}, {}
+                continue
+            if not page.metadata.resource_version:
+                raise TemporaryError("what was answered is no list")
             found.update({key_of(item): item for item in page.items or ()})
             if not page.metadata.next:
                 break
@@ -234,7 +252,7 @@ class Watched(Generic[T]):
             log.exception("%s %s", self.name, "/".join(key))
 
     async def _watch(self) -> bool:
-        """Follow until the server ends the watch; True when it told anything.
+        """Follow until the server ends the watch; True when it told anything new.
 
         Raises:
             RefusedError: the version is too old.
@@ -247,36 +265,36 @@ class Watched(Generic[T]):
             "resourceVersion": self.version,
             "timeoutSeconds": str(seconds),
         }
-        began_s, heard = self._clock.monotonic_s(), False
+        heard = False
         async for line in self._api.transport.stream(self._path, urlencode(query), IDLE_S):
             event = read(self._event, line)
             if event.type == "ERROR":
                 status = msgspec.json.decode(event.object, type=Failure)
                 raise RefusedError(status.code, status.reason, status.message)
-            heard = True
             if event.type == "BOOKMARK":
                 self.version = msgspec.json.decode(event.object, type=Mark).metadata.resource_version
                 continue
-            self._hear(event)
-        # One that was open for its whole time is well, even when nothing happened.
-        return heard or self._clock.monotonic_s() - began_s >= 1.0
+            heard |= self._hear(event)
+        return heard
 
-    def _hear(self, event: Event) -> None:
+    def _hear(self, event: Event) -> bool:
+        """Enter what a watch tells; True when it was not known."""
+        if event.type not in CHANGES:
+            raise msgspec.ValidationError(f"a watch tells {event.type}")
         bare = read(self._bare, event.object)
         version = self.version = bare.metadata.resource_version
         if event.type == "DELETED":
             known = self.items.get(key_of(bare))
             if known is not None and known.metadata.uid == bare.metadata.uid and not _is_newer(known, version):
-                self._put(key_of(bare), known, None)
-            return
+                return self._put(key_of(bare), known, None)
+            return False
         item = self._read(event.object)
         if item is None or item.metadata.resource_version != version:
-            return
+            return False
         key = key_of(item)
         known = self.items.get(key)
-        if known is None or not _is_newer(known, version):
-            # Else a list told of it already.
-            self._put(key, known, item)
+        # One of which we know a later version was told by a list already.
+        return (known is None or not _is_newer(known, version)) and self._put(key, known, item)
 
 
 def _is_newer(known: Thing, version: str) -> bool:

@@ -2,8 +2,9 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import Any
 
 import msgspec
 import pytest
@@ -14,7 +15,7 @@ from dollhouse.loop import live
 from gangline_kit.ids import CountedIds
 from gangline_kit.metrics import Metrics
 from gangline_kit.tasks import Tasks
-from gangline_kubernetes.api import Api
+from gangline_kubernetes.api import Answer, Api
 from gangline_kubernetes.objects import Pod
 from gangline_kubernetes.watch import Watched
 from kubedouble.faults import Fault
@@ -143,6 +144,125 @@ async def empty_story() -> None:
             rb"^gangline_kubernetes_watch_failures_total\{.*\} (.*)$", desk.metrics.render(), re.MULTILINE
         )
         assert float(failed[0]) > 0
+
+
+HOPELESS: dict[str, Callable[[bytes], list[bytes]]] = {
+    "a bookmark": lambda pod: [b'{"type":"BOOKMARK","object":' + pod + b"}"],
+    "what is known": lambda pod: [b'{"type":"ADDED","object":' + pod + b"}"],
+    "a word nobody knows": lambda pod: [b'{"type":"RENAMED","object":' + pod + b"}"],
+    "a failure": lambda pod: [b'{"type":"ERROR","object":{"code":500,"reason":"InternalError"}}'],
+    "too old": lambda pod: [b'{"type":"ERROR","object":{"code":410,"reason":"Expired"}}'],
+    "a failure without words": lambda pod: [b'{"type":"ERROR"}'],
+    "a failure of nothing": lambda pod: [b'{"type":"ERROR","object":null}'],
+}
+"""What a watch may say that helps nobody, before it ends at once."""
+
+
+@pytest.mark.parametrize("what", HOPELESS)
+def test_watches_that_say_nothing_new_and_end_at_once_are_no_hot_loop_either(what: str) -> None:
+    live(hopeless_story(HOPELESS[what]))
+
+
+async def hopeless_story(lines: Callable[[bytes], list[bytes]]) -> None:
+    watches, is_well = 0, False
+
+    class Hopeless(MemoryTransport):
+        """Each stream ends at once, until it is well."""
+
+        async def stream(self, path: str, query: str, idle_s: float) -> AsyncIterator[bytes]:
+            """See Transport."""
+            nonlocal watches
+            watches += 1
+            if is_well:
+                async for one in super().stream(path, query, idle_s):
+                    yield one
+            for one in lines(msgspec.json.encode(self.double.store.get("/pods", "default", "a"))):
+                yield one
+
+    desk = Desk(Hopeless)
+    desk.make("a")
+    async with watching(desk):
+        desk.make("late")
+        await asyncio.sleep(60)
+        assert watches <= 120, "a few requests per second at most"
+        assert desk.names == ["a", "late"], "a list tells what no watch does"
+        assert b'watch_failures_total{kind="pods"} 0.0' not in desk.metrics.render()
+        is_well = True
+        desk.finish("a")
+        await asyncio.sleep(30)
+        assert desk.told == ["new a", "new late", "changed a"]
+
+
+def test_watches_that_end_after_each_word_are_begun_a_few_times_per_second() -> None:
+    live(word_story())
+
+
+async def word_story() -> None:
+    watches = 0
+
+    class Curt(MemoryTransport):
+        """Each stream ends after one line."""
+
+        async def stream(self, path: str, query: str, idle_s: float) -> AsyncIterator[bytes]:
+            """See Transport."""
+            nonlocal watches
+            watches += 1
+            async for one in super().stream(path, query, idle_s):
+                yield one
+                return
+
+    desk = Desk(Curt)
+    async with watching(desk):
+        for number in range(200):
+            desk.make(f"p{number}")
+        await asyncio.sleep(10)
+        assert watches <= 40
+        await asyncio.sleep(290)
+        assert len(desk.names) == 200
+
+
+@pytest.mark.parametrize("body", [b"", b"null", b"{}", b'{"kind":"Status","status":"Failure"}', b'{"items":[]}'])
+def test_an_answer_that_is_no_list_takes_nothing_away(body: bytes) -> None:
+    live(no_list_story(body))
+
+
+async def no_list_story(body: bytes) -> None:
+    asked, is_well = 0, True
+
+    class Hollow(MemoryTransport):
+        """Its lists are none while it is not well."""
+
+        async def send(self, method: str, path: str, query: str, data: Any, form: str, timeout_s: float) -> Answer:
+            """See Transport."""
+            nonlocal asked
+            asked += not is_well
+            return await super().send(method, path, query, data, form, timeout_s) if is_well else Answer(200, body)
+
+    desk = Desk(Hollow, relist_s=20.0)
+    desk.make("a")
+    async with watching(desk):
+        is_well = False
+        await asyncio.sleep(120)
+        assert 1 < asked <= 120
+        assert desk.told == ["new a"]
+        is_well = True
+        desk.drop("a")
+        await asyncio.sleep(60)
+        assert desk.told == ["new a", "gone a"]
+
+
+def test_a_long_list_whose_pages_are_always_too_old_is_read_at_once() -> None:
+    live(old_pages_story())
+
+
+async def old_pages_story() -> None:
+    desk = Desk()
+    for number in range(700):
+        desk.make(f"p{number:04}")
+    desk.double.faults.add(Fault(method="GET", path="continue=", status=410, reason="Expired", times=1000))
+    async with watching(desk):
+        await asyncio.sleep(30)
+        assert len(desk.names) == 700
 
 
 def test_a_delete_that_no_watch_told_is_found_and_a_new_pod_of_the_name_is_another() -> None:
