@@ -255,11 +255,21 @@ class Drive(Watched):
             assert "?" not in sentence(job.reason)
 
     def prove_evictions(self) -> None:
-        """Everyone for whom somebody had to go has started afterwards, unless it was cancelled before it could."""
+        """Everyone for whom somebody had to go has started afterwards, unless it was cancelled before it could.
+
+        What comes back to a group that is owed it is used by the more important job of that group (decision 0007).
+        """
         for eviction in self.evicted:
             ask = self.asks[eviction.beneficiary]
             was_cancelled = self.job(ask.id).state == JobState.CANCELLED
-            assert was_cancelled or any(start >= eviction.at for start in ask.starts), eviction
+            assert was_cancelled or any(self._uses(one, eviction) for one in (ask, *self.asks.values())), eviction
+
+    def _uses(self, ask: Ask, eviction: Evicted) -> bool:
+        if not any(start >= eviction.at for start in ask.starts):
+            return False
+        own = self.asks[eviction.beneficiary]
+        is_owed = eviction.rule == "reclaim" and ask.spec.group == own.spec.group
+        return ask is own or (is_owed and ask.spec.priority > own.spec.priority)
 
     # --- inside -----------------------------------------------------------------------------------------
 
