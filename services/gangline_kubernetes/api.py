@@ -76,6 +76,11 @@ class RefusedError(Exception):
         return self.code == 422 and "metadata.uid" in self.message
 
     @property
+    def is_of_versions(self) -> bool:
+        """True when the object was changed between the server's own reading and writing."""
+        return self.code == 409 and "has been modified" in self.message
+
+    @property
     def is_for_lack_of_rights(self) -> bool:
         """True when it is we who may not do that, whatever it is about."""
         return self.code == 403 and "cannot" in self.message and " in API group " in self.message
@@ -121,6 +126,9 @@ class Api:
             self.requests += 1
             try:
                 answer = await self.transport.send(method, path, urlencode(query or {}), body, form, TIMEOUT_S)
+                if answer.status < 300 and not answer.body.lstrip().startswith(b"{"):
+                    # Every answer of the server is an object: somebody on the way said this.
+                    raise OutcomeUnknownError(f"{method} {path}: {answer.status} without an object")
             except OutcomeUnknownError:
                 if not may_repeat or number == tries:
                     raise

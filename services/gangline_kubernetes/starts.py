@@ -184,6 +184,10 @@ class Starter:
             if found is None:
                 raise
             pod = read(self._pod, found)
+            is_unbound = pod.metadata.uid == meta.uid and not pod.spec.node_name
+            if is_unbound and not pod.metadata.deletion_timestamp and error.is_of_versions:
+                # Somebody wrote in the same moment; nothing speaks against it.
+                raise TemporaryError(str(error)) from error
             if pod.metadata.uid != meta.uid or pod.spec.node_name != task.node:
                 raise
             return self._checked(start, pod)

@@ -5,6 +5,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from tests.kubernetes import test_handing
 from tests.kubernetes.house import JOBS, NAMESPACE, House, opened
 from tests.kubernetes.test_adopted import make
@@ -450,4 +451,41 @@ async def binding_story(fault: str) -> None:
         (pod,) = house.stored("/pods")
         use = {node: sum(use.gpu_milli) for node, use in house.world.state.use.items()}
         assert use == {pod["spec"]["nodeName"]: 8000, **{n: 0 for n in use if n != pod["spec"]["nodeName"]}}
+        assert house.job(1).attempt == 1
+
+
+SAID_ON_THE_WAY = {
+    "nothing": Fault(is_empty=True),
+    "a conflict that is none": Fault(status=409, reason="Conflict", message="the object has been modified"),
+    "a proxy's failure": Fault(status=502, is_bare=True),
+}
+
+
+@pytest.mark.parametrize("what", SAID_ON_THE_WAY)
+def test_a_binding_that_was_not_made_is_made_whatever_was_said_on_the_way(what: str) -> None:
+    """P05: an answer without an object, or a conflict with nobody, says nothing of where the pod is."""
+    live(unmade_story(replace(SAID_ON_THE_WAY[what], method="POST", path="/binding")))
+
+
+async def unmade_story(fault: Fault) -> None:
+    async with opened(nodes=2) as house:
+        house.double.faults.add(fault)
+        await make(house, "p", gpus=8)
+        await house.until(lambda: house.job(1).state == JobState.RUNNING)
+        (pod,) = house.stored("/pods")
+        use = {node: sum(use.gpu_milli) for node, use in house.world.state.use.items()}
+        assert {node for node, taken in use.items() if taken} == {pod["spec"]["nodeName"]}
+
+
+def test_a_pod_that_was_answered_with_nothing_is_made_once() -> None:
+    """P02 and P05: neither failed for words that nobody can read, nor made twice."""
+    live(unread_story())
+
+
+async def unread_story() -> None:
+    async with opened(nodes=2) as house:
+        house.double.faults.add(Fault(method="POST", path="/pods", is_empty=True))
+        await house.apply("j", gpus=8, tasks=2, command=["x"])
+        await house.phase("j", "Running")
+        assert len(house.stored("/pods")) == 2
         assert house.job(1).attempt == 1
