@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import msgspec
 import pytest
@@ -187,6 +188,78 @@ async def test_ensure_corrects_the_consumer_of_readers_which_keeps_what_it_has_r
     await bus.ensure((EVENTS,))
     assert await jetstream.consumer_config(bus.connection, READER_AT) == meant
     assert await pulled(bus) == b"1"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"backoff": [NANO // 1000] * 2, "max_deliver": 5},
+        {"max_deliver": 1},
+        {"filter_subject": "gangline.events.other.>"},
+        {"headers_only": True},
+        {"inactive_threshold": NANO},
+    ],
+    ids=lambda wrong: "-".join(wrong),
+)
+async def test_ensure_takes_away_what_was_added_to_the_consumer_of_readers(bus: Bus, wrong: dict[str, Any]) -> None:
+    """O05 by other settings: short waits in place of its own, messages that never come, an end of its own."""
+    await bus.ensure((EVENTS,))
+    meant = await jetstream.consumer_config(bus.connection, READER_AT)
+    spoiled = {"stream_name": EVENTS.name, "config": {**meant, **wrong}}
+    await jetstream.call(bus.connection, f"CONSUMER.CREATE.{READER_AT}", spoiled)
+    assert await jetstream.consumer_config(bus.connection, READER_AT) != meant
+    await bus.ensure((EVENTS,))
+    assert await jetstream.consumer_config(bus.connection, READER_AT) == meant
+
+
+async def made_by_another(bus: Bus, **settings: Any) -> None:
+    """A stream of our name that somebody made with settings of his own."""
+    made = {"name": STRANGE.name, "subjects": list(STRANGE.subjects), "storage": "file", **settings}
+    await jetstream.call(bus.connection, f"STREAM.CREATE.{STRANGE.name}", made)
+
+
+STRANGE = Stream(name="STRANGE", subjects=("strange.>",), bytes_max=1 << 20)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"max_msgs": 2, "discard": "new"},
+        {"no_ack": True},
+        {"max_msgs_per_subject": 1, "discard": "new", "discard_new_per_subject": True},
+        {"subject_transform": {"src": "strange.>", "dest": "other.>"}},
+        {"max_msg_size": 10},
+    ],
+    ids=lambda wrong: "-".join(wrong),
+)
+async def test_a_stream_that_was_there_with_limits_of_its_own_takes_what_ours_takes(
+    bus: Bus, wrong: dict[str, Any]
+) -> None:
+    await made_by_another(bus, **wrong)
+    await bus.ensure((STRANGE,))
+    for number in range(4):
+        await bus.append("strange.a", b"more than ten bytes %d" % number)
+    assert len([one async for one in bus.read_subject(STRANGE.name, "strange.a", 1, follow=False)]) == 4
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("storage", "memory"), ("retention", "workqueue"), ("retention", "interest")]
+)
+async def test_a_stream_that_keeps_messages_in_another_way_is_refused(bus: Bus, key: str, value: str) -> None:
+    await made_by_another(bus, **{key: value})
+    with pytest.raises(PermanentError, match=f"stream STRANGE has {key} {value}"):
+        await bus.ensure((STRANGE,))
+
+
+@pytest.mark.parametrize(("key", "value"), [("ack_policy", "all"), ("deliver_subject", "elsewhere")])
+async def test_a_consumer_of_readers_that_cannot_be_corrected_is_refused(bus: Bus, key: str, value: str) -> None:
+    await bus.ensure((EVENTS,))
+    meant = await jetstream.consumer_config(bus.connection, READER_AT)
+    await jetstream.call(bus.connection, f"CONSUMER.DELETE.{READER_AT}")
+    made = {**{name: one for name, one in meant.items() if name != "max_waiting"}, key: value}
+    await jetstream.call(bus.connection, f"CONSUMER.CREATE.{READER_AT}", {"stream_name": EVENTS.name, "config": made})
+    with pytest.raises(PermanentError, match=f"has {key} {value}"):
+        await bus.ensure((EVENTS,))
 
 
 async def test_ensure_twice_changes_nothing(bus: Bus) -> None:

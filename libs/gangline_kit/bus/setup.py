@@ -1,11 +1,12 @@
 """Creating streams, buckets and object stores, and correcting those whose settings differ from ours."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gangline_kit.bus import jetstream
 from gangline_kit.bus.connection import Connection
 from gangline_kit.bus.tail import NANO
+from gangline_kit.errors import PermanentError
 from gangline_wire.rights import READER
 from gangline_wire.streams import EVENTS, GIB, MESSAGE_BYTES_MAX, Bucket, Stream
 
@@ -25,11 +26,11 @@ READERS: dict[str, Mapping[str, Any]] = {
 
 
 async def ensure(connection: Connection, settings: Mapping[str, Any]) -> None:
-    """Create the stream, or correct what differs; what may not change on a live stream is left as it is.
+    """Create the stream, or correct what differs, also what somebody else has added to it.
 
     Raises:
         TemporaryError: no JetStream.
-        PermanentError: the server refuses the settings.
+        PermanentError: the server refuses the settings, or what it has keeps messages in another way than we rely on.
     """
     name = settings["name"]
     try:
@@ -38,8 +39,9 @@ async def ensure(connection: Connection, settings: Mapping[str, Any]) -> None:
         await jetstream.call(connection, f"STREAM.CREATE.{name}", settings)
         await _ensure_reader(connection, name)
         return
+    _check(f"stream {name}", info.config, settings, ("storage", "retention"))
     await _ensure_reader(connection, name)
-    changeable = {key: value for key, value in settings.items() if key not in _FIXED}
+    changeable = _PLAIN | {key: value for key, value in settings.items() if key not in _FIXED}
     if any(info.config.get(key, _EMPTY.get(key)) != value for key, value in changeable.items()):
         await jetstream.call(connection, f"STREAM.UPDATE.{name}", {**info.config, **changeable})
 
@@ -54,15 +56,53 @@ async def _ensure_reader(connection: Connection, stream: str) -> None:
         known = await jetstream.consumer_config(connection, place)
     except jetstream.NotFoundError:
         known = {}
+    if known:
+        _check(f"consumer {place}", known, config, ("ack_policy", "deliver_subject"))
     changeable = {key: value for key, value in config.items() if not known or key not in _FIXED}
-    if any(known.get(key) != value for key, value in changeable.items()):
-        wanted = {**known, **changeable}
+    spoiled = {key for key in _SPOILS_READER if known.get(key)}
+    if known.get("max_deliver", -1) != -1:
+        spoiled.add("max_deliver")
+    if spoiled or any(known.get(key) != value for key, value in changeable.items()):
+        wanted = {**{key: value for key, value in known.items() if key not in spoiled}, **changeable}
         await jetstream.call(connection, f"CONSUMER.CREATE.{place}", {"stream_name": stream, "config": wanted})
 
 
+def _check(what: str, known: Mapping[str, Any], wanted: Mapping[str, Any], keys: Sequence[str]) -> None:
+    """Raises PermanentError where one of these, which may not be changed, is not as wanted."""
+    for key in keys:
+        if known.get(key) != wanted.get(key):
+            raise PermanentError(
+                f"{what} has {key} {known.get(key)}, needed is {wanted.get(key, 'none')}: make it anew"
+            )
+
+
+_PLAIN: dict[str, Any] = {
+    "max_msgs": -1,
+    "no_ack": False,
+    "discard_new_per_subject": False,
+    "subject_transform": None,
+}
+"""What a stream of ours has none of, each of which would lose messages or leave them unanswered."""
+_SPOILS_READER = (
+    "backoff",
+    "filter_subject",
+    "filter_subjects",
+    "headers_only",
+    "inactive_threshold",
+    "rate_limit_bps",
+)
+"""The same for the consumer of readers: waits in place of its own, messages left out, or an end of its own."""
 _FIXED = ("storage", "retention", "persist_mode", "deliver_policy", "ack_policy")
 """Settings a live stream or consumer keeps (and old servers do not know)."""
-_EMPTY: dict[str, Any] = {"max_age": 0, "allow_direct": False, "allow_rollup_hdrs": False, "deny_delete": False}
+_EMPTY: dict[str, Any] = {
+    "max_age": 0,
+    "max_msgs": -1,
+    "no_ack": False,
+    "allow_direct": False,
+    "allow_rollup_hdrs": False,
+    "deny_delete": False,
+    "discard_new_per_subject": False,
+}
 """Settings the server leaves out of its answer when they have these values."""
 
 
