@@ -5,9 +5,9 @@ import time
 from contextlib import aclosing
 
 import pytest
-from tests.patience import quick, until
+from tests.patience import LONG_S, quick, until
 
-from gangline_kit.bus import Bus, Tail, jetstream, setup
+from gangline_kit.bus import Bus, Tail, jetstream, setup, tail
 from gangline_kit.errors import PermanentError
 from gangline_kit.nats_server import NatsServer
 from gangline_wire.streams import LOG
@@ -114,6 +114,39 @@ async def _delete_consumers(bus: Bus) -> None:
     await until(there)
     for name in await there():
         await jetstream.call(bus.connection, f"CONSUMER.DELETE.{LOG.name}.{name}")
+
+
+@pytest.mark.parametrize("subject", ["", LANE, "gangline.log.*"])
+async def test_a_reader_whose_consumer_beats_and_delivers_nothing_notices_and_reads_on(
+    bus: Bus, subject: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """O01: beats alone are no proof, also where only a part of the stream is read; as when somebody paused it."""
+    monkeypatch.setattr(tail, "COMPARE_S", 1.0)
+    seen: list[int] = []
+
+    async def follow() -> None:
+        async with aclosing(bus.read_subject(LOG.name, subject, 1, follow=True)) as messages:
+            async for message in messages:
+                seen.append(message.seq)
+                if len(seen) == 15:
+                    return
+
+    async with asyncio.TaskGroup() as group:
+        reading = group.create_task(follow())
+        await write(bus, first=1, count=5)
+        await until(lambda: as_coroutine(len(seen) == 5))
+        for name in await jetstream.consumers(bus.connection, LOG.name):
+            pause = {"pause_until": "2999-01-01T00:00:00Z"}
+            await jetstream.call(bus.connection, f"CONSUMER.PAUSE.{LOG.name}.{name}", pause)
+        await write(bus, first=6, count=10)
+        async with asyncio.timeout(LONG_S):
+            await reading
+    assert seen == list(range(1, 16))
+
+
+async def as_coroutine(value: bool) -> bool:
+    """A claim as `until` asks for it."""
+    return value
 
 
 async def test_a_slow_reader_is_not_overrun(bus: Bus) -> None:

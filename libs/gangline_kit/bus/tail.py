@@ -20,7 +20,7 @@ SILENCE_S_MAX = 1.5
 LATE_S = 0.2
 """So much longer is waited, in case it was we who were late, and what came is still on its way through this process."""
 COMPARE_S = 10.0
-"""An idle reader compares itself with the stream's last sequence this often."""
+"""An idle reader compares itself with the last sequence of what it reads this often."""
 CREATE_S = 1.0
 """A consumer should be there after this long; after TRIES_EACH tries it may take twice as long, and so on."""
 TRIES_EACH = 4
@@ -233,7 +233,7 @@ class Tail:
                     # What should come may have been discarded meanwhile.
                     self._end = min(await self._known_end(), await self._last())
                     return []
-            if idle_s >= COMPARE_S and not self._subject:
+            if idle_s >= COMPARE_S:
                 idle_s = 0.0
                 await self._compare()
 
@@ -245,9 +245,12 @@ class Tail:
             return False
 
     async def _compare(self) -> None:
-        """A consumer that beats but delivers nothing is found out by the stream's own end."""
-        info = await jetstream.stream_info(self._connection, self.stream)
-        if info.state.last_seq > self.position:
+        """A consumer that beats but delivers nothing is found out by the end of what it should deliver."""
+        if self._subject:
+            last = await self._last()
+        else:
+            last = (await jetstream.stream_info(self._connection, self.stream)).state.last_seq
+        if last > self.position:
             await asyncio.sleep(RETRY_S)
             if not any(message.reply.startswith("$JS.ACK") for message in self._inbox):
                 raise _BrokenError("the stream went on without us")
