@@ -59,6 +59,8 @@ def describe(known: tuple[Gpu, ...], reading: Reading) -> Gpus:
     problem = reading.problem
     if known and not reading.gpus and not problem:
         problem = f"the driver shows none of {len(known)} GPUs"
+    if reading.gpus and not gpus and not problem:
+        problem = f"the driver counts {len(reading.gpus)} GPUs and none of them says which it is"
     return Gpus(gpus=tuple(gpus), devices=devices, samples=tuple(samples), problem=problem)
 
 

@@ -24,6 +24,7 @@ log = logging.getLogger(__name__)
 
 LOUD = ("utilisation_percent", "memory_used_mib", "power_milliwatts", "temperature_celsius")
 """Fields whose silence is worth a line in the log, once per cause; nearly every card gives them."""
+LOST = "GPU is lost"
 CARDS_MAX = 64
 """More than any machine holds; a driver that counts more counts wrong."""
 
@@ -61,6 +62,10 @@ class Nvml:
             self._warn(f"NVML: {error}")
             return Reading(problem=f"NVML: {error}", xids=self._stop())
         seen = [self._one(index) for index in range(count)]
+        problems = [sample.problem for gpu, sample, _ in seen if not gpu.uuid]
+        if len(problems) == count > 0 and any(said != LOST for said in problems):
+            # Cards fail one by one; where none of them can be asked it is the driver.
+            return Reading(problem=f"NVML: none of {count} GPUs can be asked: {problems[0]}", xids=self._stop())
         self._find_places([(gpu, handle) for gpu, _, handle in seen if gpu.uuid])
         return Reading(
             gpus=tuple(self._placed(gpu) for gpu, _, _ in seen),
@@ -99,7 +104,8 @@ class Nvml:
                 raise ValueError(f"UUID: {NO_TEXT}")
         except (nvml.NVMLError, *FAULTS) as error:
             self._warn(f"GPU {index}: {error}")
-            return Gpu(index=index, model="", memory_mib=0), GpuSample(index=index, problem=str(error)), None
+            problem = LOST if isinstance(error, nvml.NVMLError_GpuIsLost) else str(error)
+            return Gpu(index=index, model="", memory_mib=0), GpuSample(index=index, problem=problem), None
         ask = Ask(nvml)
         memory = ask.any("memory", lambda: nvml.nvmlDeviceGetMemoryInfo(handle))
         product = ask.text("product", lambda: nvml.nvmlDeviceGetName(handle))

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from gangline_agent.machine import describe
 from gangline_agent.nvml import Nvml, model_name
 
 
@@ -140,6 +141,37 @@ def test_a_driver_that_cannot_start_is_a_problem_and_recovers_without_a_restart(
     assert "mismatch" in nvml.read().problem
     driver.answers["DeviceGetCount"] = 2
     assert nvml.read().problem == ""
+
+
+@pytest.mark.parametrize("function", ["DeviceGetHandleByIndex", "DeviceGetUUID"])
+@pytest.mark.parametrize(
+    "answer", [FakeError("Unknown Error"), FakeError("Driver/library version mismatch"), OSError()]
+)
+def test_where_no_card_can_be_asked_it_is_the_driver_at_the_start_and_later(function: str, answer: Exception) -> None:
+    """K08: it counts its cards and says nothing of any: neither a node of no GPUs that is well, nor eight bad cards."""
+    driver = Driver(2, **{function: answer})
+    nvml, fine = Nvml(driver), Driver().answers[function]
+    first = describe((), nvml.read())
+    assert first.gpus == ()
+    assert first.problem.startswith("NVML: none of 2 GPUs can be asked")
+    driver.answers[function] = fine
+    known = describe((), nvml.read())
+    assert (len(known.gpus), known.problem) == (2, "")
+    driver.answers[function] = answer
+    later = describe(known.gpus, nvml.read())
+    assert later.gpus == known.gpus
+    assert later.problem.startswith("NVML: none of 2 GPUs can be asked")
+    assert not later.samples, "none of the cards is to blame, so nothing that runs on them is"
+    driver.answers[function] = fine
+    assert describe(later.gpus, nvml.read()).problem == ""
+
+
+def test_a_machine_whose_cards_are_all_lost_at_the_start_is_not_well() -> None:
+    lost = Nvml(Driver(2, DeviceGetHandleByIndex=LostError("lost"))).read()
+    assert describe((), lost).problem == "the driver counts 2 GPUs and none of them says which it is"
+    known = describe((), Nvml(Driver(2)).read()).gpus
+    gone = describe(known, lost)
+    assert (gone.problem, len(gone.samples)) == ("", 2), "each of them is known to be lost"
 
 
 def test_links_and_sockets_are_read_off_the_machine(tmp_path: Path) -> None:
