@@ -27,6 +27,8 @@ class Use(Struct, kw_only=True):
     gpu_memory_max: int = -1
     cpu_milli: int = -1
     memory_mib: int = -1
+    is_whole: bool = True
+    """False where a GPU that could be measured was not: it may have been busy."""
 
 
 class Busy:
@@ -99,16 +101,15 @@ class Busy:
 
         A share of a card has nothing of its own, nor has a card on which another job works beside its owner.
         """
-        node = self.nodes.get(task.node)
-        if node is None:
-            return
+        yield from (part for part in self._measured(state, task) if part is not None)
+
+    def _measured(self, state: State, task: Task) -> Iterator[Part | None]:
+        """Each GPU of a task that has something of its own, or None where nothing was heard of it."""
+        node = self.nodes.get(task.node) or fresh()
         shared = shared_cards(state, task)
         for share in task.gpus:
-            if share.index in shared:
-                continue
-            part = _slice(state, task, share, node) if share.slots else node.cards.get(share.index)
-            if part is not None and (share.slots or share.milli == GPU_MILLI):
-                yield part
+            if share.index not in shared and (share.slots or share.milli == GPU_MILLI):
+                yield _slice(state, task, share, node) if share.slots else node.cards.get(share.index)
 
     def _of_jobs(self, state: State, now_s: float, whole_s: int) -> list[Fact]:
         """Jobs of which something was measured; a GPU without a value is left out, never counted as idle."""
@@ -121,8 +122,15 @@ class Busy:
                 continue
             use = self._use(state, job)
             window_s = self._seen_s(job, now_s, whole_s)
+            if not use.is_whole:
+                # Nobody is stopped for what nobody saw: the time under the least begins anew.
+                self.jobs.pop(job.id, None)
+                self._attempts.pop(job.id, None)
             if use.gpu.mean is None:
                 found += [_used(job.id, use, window_s)] if use.cpu_milli >= 0 or use.memory_mib >= 0 else []
+                continue
+            if not use.is_whole:
+                found.append(_used(job.id, use, window_s, percent=use.gpu.mean))
                 continue
             if self._attempts.get(job.id) != job.attempt:
                 self._attempts[job.id], self.jobs[job.id] = job.attempt, deque(maxlen=WINDOWS_MAX)
@@ -140,7 +148,10 @@ class Busy:
     def _use(self, state: State, job: Job) -> Use:
         use, members = Use(gpu=Sum(), tensor=Sum()), state.tasks_of(job)
         for task in members:
-            for part in self.parts_of(state, task):
+            for part in self._measured(state, task):
+                use.is_whole &= part is not None and part.busy.mean is not None
+                if part is None:
+                    continue
                 use.gpu.add(part.busy.mean)
                 use.tensor.add(part.tensor.mean)
                 use.gpu_memory_max = max(use.gpu_memory_max, part.memory_max)

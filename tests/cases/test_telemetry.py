@@ -146,6 +146,46 @@ def test_a_mean_leaves_out_what_is_absent_and_nobody_is_stopped_for_it() -> None
     assert world.job(job).state == JobState.RUNNING
 
 
+def idle_for(world: World, watch: Watch, begin: int, seconds: int, gpus: tuple[GpuSample, ...]) -> list[f.Fact]:
+    """What is judged of the job while its node says this each second."""
+    facts: list[f.Fact] = []
+    for second in range(begin, begin + seconds):
+        if gpus:
+            watch.hear(NodeSample(node="n1", at=world.at, gpus=gpus), second)
+        told = watch.judge(world.state, second)
+        world.tell("telemetry", *told)
+        facts += told
+    return facts
+
+
+IDLE = (GpuSample(index=0, utilisation_percent=0), GpuSample(index=1, utilisation_percent=0))
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        (GpuSample(index=0, utilisation_percent=0), GpuSample(index=1)),
+        (GpuSample(index=0, utilisation_percent=0),),
+        (GpuSample(index=0), GpuSample(index=1)),
+    ],
+    ids=["one of two absent", "one of two not there", "both absent"],
+)
+def test_nobody_is_stopped_for_gpus_that_nobody_saw_nor_for_what_was_before_and_after(
+    seen: tuple[GpuSample, ...],
+) -> None:
+    """L02: under the least for half an hour is what was measured of all GPUs, without a gap."""
+    world = World(node("n1", gpus=2)).set_policy(min_utilisation_percent=5, min_utilisation_s=1800)
+    job = world.submit_running(spec(gpus=2), "n1")
+    watch = Watch(Config(summary_s=60), 0)
+    facts = idle_for(world, watch, 1, 1200, IDLE)
+    facts += idle_for(world, watch, 1201, 7200, seen)
+    facts += idle_for(world, watch, 8401, 1200, IDLE)
+    assert not [fact for fact in facts if isinstance(fact, f.JobReclaimed)]
+    assert world.job(job).state == JobState.RUNNING
+    facts = idle_for(world, watch, 9601, 900, IDLE)
+    assert [fact.job for fact in facts if isinstance(fact, f.JobReclaimed)] == [job], "nor is it for ever"
+
+
 # --- what listeners are sent ---------------------------------------------------------------------------------------
 
 
