@@ -164,6 +164,17 @@ def test_without_urgency_or_rank_nobody_makes_way() -> None:
     assert (world.job(first).state, world.job(second).state) == (JobState.PAUSED, JobState.RUNNING)
 
 
+def test_nor_does_one_that_nobody_may_preempt() -> None:
+    world = World(node(gpus=1))
+    standby = world.submit_running(gpu_spec(priority=5), "n1")
+    suspend(world, standby)
+    sealed = world.submit(gpu_spec(preemptible=False))
+    world.settle()
+    resume(world, standby, urgent=True)
+    world.settle()
+    assert (world.job(standby).state, world.job(sealed).state) == (JobState.PAUSED, JobState.RUNNING)
+
+
 def test_whoever_had_its_slice_makes_way_and_gets_the_next_one() -> None:
     # Gandiva: more jobs than GPUs take turns; what is paused keeps its place.
     world = World(node(gpus=1)).set_policy(time_slice_s=60)

@@ -246,7 +246,7 @@ def _rule(table: Table, job: Job, other: Job, mine: int) -> str:
     theirs = effective_priority(table.pool.pool, other.spec)
     gently = can_all_be_paused(table.state, other)
     ranks_lower = theirs < mine or other.service_class == ServiceClass.OPPORTUNISTIC
-    if job.pause is not None and job.pause.urgent and gently and ranks_lower:
+    if job.pause is not None and job.pause.urgent and gently and ranks_lower and other.spec.preemptible:
         return BY_SWITCH
     had_its_slice = bool(table.policy.time_slice_s) and table.now >= slice_ends_ms(other, table.policy)
     may_stop = other.spec.checkpoints and other.spec.preemptible and job.spec.preempts
