@@ -7,6 +7,8 @@ import pytest
 from dollhouse import play as playing
 from dollhouse.plan import Ask, Event, Plan
 from dollhouse.play import play
+from dollhouse.town import Town
+from gangline_core.ids import JobId
 from gangline_wire.archive import ArchiveLine
 
 STUCK = Ask(run_s=0, code=1, retries=2, stuck_s=70, array=5, at_most=1)
@@ -33,6 +35,24 @@ def test_whatever_ends_by_itself_gives_jobs_their_time_to_end_anew(monkeypatch: 
     outcome = play(Plan(seed=1, events=(Event(at_s=1, what="submit", asks=(STUCK,)),), copies=1))
     assert not any("never" in fault for fault in outcome.faults)
     assert outcome.seconds > playing.CALM_S_MAX
+
+
+@pytest.mark.parametrize(("saved_s", "faults"), [(4.0, 0), (0.0, 1)])
+def test_work_that_is_saved_gives_decisions_their_time_anew(
+    saved_s: float, faults: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seed 777000005: two jobs took turns of three seconds, came on with each, and hung for a minute after each."""
+    turns = 0
+
+    def stirs(town: Town, _: int) -> bool:
+        nonlocal turns
+        turns += 1
+        town.ledger.done_s[JobId(1)] = saved_s * min(turns // 100, 11)
+        return turns < 1200
+
+    monkeypatch.setattr(playing, "_stirred", stirs)
+    outcome = play(Plan(seed=1, events=(), copies=1))
+    assert sum("decisions never end" in fault for fault in outcome.faults) == faults
 
 
 @pytest.mark.parametrize(("late", "faults"), [(2, 0), (99, 1)])

@@ -190,15 +190,15 @@ async def _happen(town: Town, people: People, event: Event) -> None:
 async def _until(
     town: Town, claim: Callable[[], bool], within_s: float, what: str, people: People | None = None
 ) -> None:
-    """The claim comes to hold in this time, which begins anew with every process that ends by itself.
+    """The claim comes to hold in this time, which begins anew with every process that ends by itself and saved work.
 
     Whose nodes stay closed for long after each failure needs that for each of its retries.
     """
-    deadline_s, own_exits = town.clock.monotonic_s() + within_s, town.rules.own_exits
+    deadline_s, came = town.clock.monotonic_s() + within_s, _came_on(town)
     while not claim():
         town.check()
-        if town.rules.own_exits > own_exits:
-            deadline_s, own_exits = town.clock.monotonic_s() + within_s, town.rules.own_exits
+        if _came_on(town) != came:
+            deadline_s, came = town.clock.monotonic_s() + within_s, _came_on(town)
         if town.clock.monotonic_s() > deadline_s:
             jobs = [] if people is None else people.unfinished()
             states = {job: people.state_of(job).value for job in jobs} if people is not None else {}
@@ -206,18 +206,24 @@ async def _until(
         await town.clock.sleep(POLL_S)
 
 
+def _came_on(town: Town) -> tuple[int, int]:
+    """How many processes ended by themselves, and how many whole seconds of work are saved: both only grow."""
+    return town.rules.own_exits, int(sum(town.ledger.done_s.values()))
+
+
 async def _calm_down(town: Town) -> None:
     """Without anything happening outside, decisions end; a process that ends by itself is such a thing.
 
-    Processes end by themselves as often as their jobs are retried, and no more often, so this ends.
+    Processes end by themselves as often as their jobs are retried, and no more often, and nobody saves more work than
+    it has, so this ends.
     """
     deadline_s = town.clock.monotonic_s() + CALM_S_MAX
-    quiet_since_s, seen, own_exits = town.clock.monotonic_s(), town.state.kept.seq, town.rules.own_exits
+    quiet_since_s, seen, came = town.clock.monotonic_s(), town.state.kept.seq, _came_on(town)
     while town.clock.monotonic_s() - quiet_since_s < QUIET_S:
         town.check()
         await town.clock.sleep(POLL_S)
-        if town.rules.own_exits > own_exits:
-            deadline_s, own_exits = town.clock.monotonic_s() + CALM_S_MAX, town.rules.own_exits
+        if _came_on(town) != came:
+            deadline_s, came = town.clock.monotonic_s() + CALM_S_MAX, _came_on(town)
         if _stirred(town, seen):
             quiet_since_s = town.clock.monotonic_s()
         seen = town.state.kept.seq
