@@ -14,7 +14,7 @@ from dollhouse.wider import draw_plan
 
 STORIES = sorted((Path(__file__).parent / "stories").glob("*.json"))
 SEEDS = (
-    *(2, 8, 16, 29, 36, 1_600_001, 777_000_005),
+    *(2, 8, 16, 29, 36, 1_600_001, 777_000_005, 1_150_000_026),
     *(2_149_400_939, 2_600_000_014, 2_727_425_515, 2_727_425_516, 2_900_000_005, 4_000_000_049, 4_000_000_055),
 )
 """Short ones that met a fault once, or hold what most others do not."""
