@@ -68,6 +68,8 @@ class Group:
         everything = self._everything()
         if not live.life.empty:
             found |= {*proc.members(everything, live.life.pid), *proc.marked(everything, containers.MARK + notice)}
+        # Who is about to die has lost its environment, and may hold its GPUs still.
+        found |= {pid for pid, one in everything.items() if live.killed.get(pid) == one.start_ticks}
         return sorted(found | set(containers.of_task(everything, notice)))
 
     def _everything(self) -> dict[int, proc.Process]:
@@ -82,6 +84,8 @@ class Group:
             with contextlib.suppress(OSError):
                 live.folder.put(NOTICE, encode(notice))
         pids = self.pids(live)
+        if number == signal.SIGKILL:
+            live.killed |= {pid: found.start_ticks for pid in pids if (found := proc.read(pid)) is not None}
         log.info("signal %d to %d processes of task %s", number, len(pids), live.intent.task)
         for pid in pids:
             if number != signal.SIGKILL:

@@ -37,6 +37,8 @@ class Live(Struct):
     """It is to be told of that by a signal as soon as it listens."""
     blocking: dict[int, float] = {}
     """Since when processes were seen to block that signal."""
+    killed: dict[int, int] = {}
+    """Processes that were killed, by pid, and when they began."""
 
     def found(self, *, is_left: bool, is_late: bool) -> Found:
         """What is judged; whoever asked for its supervisor was there ever since."""

@@ -290,6 +290,24 @@ async def test_a_task_that_took_its_files_away_is_over_before_its_room_is_free(t
         assert not set(members) & set(proc.everything())
 
 
+async def test_a_task_is_not_over_while_a_process_that_was_killed_dies(tmp_path: Path) -> None:
+    """It has lost the environment by which it was found, and may hold its GPUs still: here it never had it."""
+    order = an_order(*sh("sleep 1000"))
+    async with rig(tmp_path) as made:
+        made.runner.start(order)
+        await made.phase(order, Phase.RUNNING)
+        live, group = made.runner.lives[order.task.id], made.runner.group
+        dying = await asyncio.create_subprocess_exec("sleep", "60")
+        assert dying.pid not in group.left(live)
+        seen = proc.read(dying.pid)
+        assert seen is not None
+        live.killed[dying.pid] = seen.start_ticks
+        assert dying.pid in group.left(live)
+        dying.kill()
+        await dying.wait()
+        assert dying.pid not in group.left(live)
+
+
 async def test_a_program_that_ends_its_own_supervisor_is_seen_to_whatever_it_writes_first(tmp_path: Path) -> None:
     """A story of another boot in its files must not make it look like a machine that began anew."""
     forged = "echo claimed 1 1 another-boot > $GANGLINE_TASK_FOLDER/life"
