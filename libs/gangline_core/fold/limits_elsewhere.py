@@ -9,7 +9,7 @@ from collections.abc import Collection
 
 from gangline_core.ids import JobId
 from gangline_core.limits.gates import Sieve
-from gangline_core.limits.quota import Ledger
+from gangline_core.room.holds import is_limited
 from gangline_core.state import State
 
 
@@ -17,8 +17,7 @@ def keeps_others_out(state: State, pool: str, started: Collection[JobId], at: in
     """True when a job waits in another pool that is told something else than what keeps it out by now."""
     if not started or len(state.kept.pools) == 1:
         return False
-    ledger = Ledger(state, at)
-    if not any(ledger.rungs(job) for job in map(state.job, started) if job is not None):
+    if not any(is_limited(state, job) for job in map(state.job, started) if job is not None):
         return False
     return any(
         state.waiting.get(other) and Sieve(state, other, at).changed() for other in state.kept.pools if other != pool

@@ -6,10 +6,11 @@ from msgspec.structs import replace
 
 from gangline_core.facts import Placement
 from gangline_core.fold.life import move_job
-from gangline_core.groups import holders, user_of
+from gangline_core.groups import holders
 from gangline_core.ids import JobId, NodeId
 from gangline_core.job import Move, Task
 from gangline_core.kept import Pack
+from gangline_core.limits.quota import Ledger
 from gangline_core.pauses.packing import halved, made_whole, pack_fault, with_part
 from gangline_core.pauses.pausing import companions, counted, going_on, taken_up
 from gangline_core.room.holds import going_on_fault
@@ -101,23 +102,9 @@ def gives_to_others(state: State, placement: Placement) -> bool:
     """True when those beside whom the job starts give back time below a limit that does not count for the job."""
     if not _milli(placement):
         return False
-    own = holders_of(state, placement.job)
-    others = {path for name in _company(state, placement.beside) for path in holders_of(state, name)} - own
-    return any(is_limited(state, path) for path in sorted(others))
-
-
-def holders_of(state: State, job_id: JobId) -> frozenset[str]:
-    """All for whose limits the job counts."""
-    spec = state.kept.jobs[job_id].spec
-    return frozenset(holders(spec.group, spec.user))
-
-
-def is_limited(state: State, holder: str) -> bool:
-    """True when a group or user may use only so much, by whatever setting."""
-    group, user = state.kept.groups.get(user_of(holder)[0]), state.user(holder)
-    if user is not None and user.limit:
-        return True
-    return group is not None and bool(group.limit or group.user_limit or group.borrow_limit or group.seasons)
+    spec, ledger = state.kept.jobs[placement.job].spec, Ledger(state)
+    own, company = holders(spec.group, spec.user), _company(state, placement.beside)
+    return any(rung.holder not in own for name in company for rung in ledger.rungs(state.kept.jobs[name]))
 
 
 def settle_beside(state: State, placement: Placement, at: int, *, started: bool) -> None:

@@ -72,7 +72,8 @@ def _check(what: str, known: Mapping[str, Any], wanted: Mapping[str, Any], keys:
     for key in keys:
         if known.get(key) != wanted.get(key):
             raise PermanentError(
-                f"{what} has {key} {known.get(key)}, needed is {wanted.get(key, 'none')}: make it anew"
+                f"{what} has {key} {known.get(key)}, needed is {wanted.get(key, 'none')}: "
+                "save what it holds, delete it, and start again, which makes it anew"
             )
 
 
